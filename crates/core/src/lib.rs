@@ -1,0 +1,30 @@
+//! The pure core: what is true of a run, and what is next.
+//!
+//! Nothing here waits, sends, reads a clock or draws a random number. Time, ids and jitter come
+//! inside events, so the same events always give the same state (see [`run`]).
+
+pub mod agent;
+pub mod budget;
+pub mod context;
+pub mod field_error;
+pub mod id;
+pub mod json;
+pub mod ledger;
+pub mod loop_guard;
+pub mod message;
+pub mod model;
+pub mod model_retry;
+pub mod permission;
+pub mod registry;
+pub mod reply;
+pub mod run;
+pub mod schema;
+mod strict;
+pub mod template;
+pub mod text;
+pub mod tool;
+
+pub use field_error::FieldError;
+
+/// A moment in milliseconds since the Unix epoch, UTC. The core never reads a clock; the shell tells it.
+pub type Millis = i64;

@@ -1,0 +1,127 @@
+//! One tool call of the open step, as the state keeps it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Millis;
+use crate::id::{ApprovalId, CallId, LedgerId, MessageId};
+use crate::permission::OnExpiry;
+use crate::tool::{ErrorCode, ResultStatus};
+
+/// A call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Its id.
+    pub id: CallId,
+    /// Tool.
+    pub tool_name: String,
+    /// Hash of the input that will run.
+    pub input_hash: String,
+    /// A key for the far side.
+    pub idempotency_key: String,
+    /// The key is the agent's own and may be shared by calls of other runs.
+    pub business_key: bool,
+    /// Id and place of the message that will hold its result; `None` for a call that stands in no history.
+    pub message: Option<(MessageId, u64)>,
+    /// The caller of the API answers it.
+    pub client: bool,
+    /// It changes something.
+    pub writes: bool,
+    /// It may run beside others.
+    pub parallel_safe: bool,
+    /// A person changed its arguments to this, as text that may be cut: the model must be told.
+    pub edited: Option<String>,
+    /// When it was sent first.
+    pub started_at: Option<Millis>,
+    /// Where it is.
+    pub stage: Stage,
+}
+
+impl Call {
+    /// Its ledger entry has the same UUID: one entry a call.
+    pub fn ledger_id(&self) -> LedgerId {
+        LedgerId(self.id.0)
+    }
+
+    /// Its approval has the same UUID.
+    pub fn approval_id(&self) -> ApprovalId {
+        ApprovalId(self.id.0)
+    }
+
+    /// The approval that asks what became of it: another one, next to the first in time.
+    pub fn uncertain_approval_id(&self) -> ApprovalId {
+        ApprovalId(uuid::Uuid::from_u128(self.id.0.as_u128() ^ 1))
+    }
+
+    /// Whether it has a result.
+    pub fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done(_))
+    }
+
+    /// Whether something of it is going on outside, or will without anybody's doing.
+    pub fn is_at_work(&self) -> bool {
+        matches!(self.stage, Stage::Key | Stage::Out { .. } | Stage::Backoff { .. } | Stage::Reconciling { .. })
+    }
+}
+
+/// Where a call is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// People are asked.
+    Asked {
+        /// They have until then.
+        expires_at: Millis,
+        /// What happens then.
+        on_expiry: OnExpiry,
+    },
+    /// It may run when its turn comes.
+    Ready,
+    /// Its business key is looked up in the ledger.
+    Key,
+    /// Attempt number `attempt` is out.
+    Out {
+        /// From 1.
+        attempt: u32,
+        /// An earlier attempt may have happened.
+        tainted: bool,
+    },
+    /// Attempt number `attempt` came to nothing; the next is due at `until`.
+    Backoff {
+        /// From 1.
+        attempt: u32,
+        /// An earlier attempt may have happened.
+        tainted: bool,
+        /// When.
+        until: Millis,
+    },
+    /// The caller of the API has until then to answer.
+    Parked {
+        /// When.
+        expires_at: Millis,
+    },
+    /// The far side is asked what became of attempt `attempt`.
+    Reconciling {
+        /// From 1.
+        attempt: u32,
+        /// What went wrong, for people.
+        why: String,
+    },
+    /// A person is asked what became of it.
+    AskedUncertain {
+        /// They have until then.
+        expires_at: Millis,
+    },
+    /// It has a result.
+    Done(CallOutcome),
+}
+
+/// What the state keeps of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallOutcome {
+    /// How it ended.
+    pub status: ResultStatus,
+    /// Why it didn't succeed.
+    pub error_code: Option<ErrorCode>,
+    /// Hash of what the model sees.
+    pub result_hash: String,
+}

@@ -1,0 +1,278 @@
+//! How runs end: at once where nothing is out, else as soon as the writes that are out are known.
+
+use serde_json::json;
+
+use super::call::Stage;
+use super::record::{ApprovalKind, ApprovalRow, ApprovalStatus, EventType, Record};
+use super::settle::uncertain_result;
+use super::state::{BudgetAsk, End, Phase, RunState, Status, StopReason};
+use super::step::{Legal, Machine};
+use crate::budget::{BudgetPatch, Limit, OnExhausted, before_model_call};
+use crate::id::ApprovalId;
+use crate::ledger::Outcome;
+use crate::permission::DEFAULT_EXPIRES_MS;
+use crate::tool::{ErrorCode, ResultStatus, ToolResult};
+
+impl Machine<'_> {
+    /// The run will end for `reason`.
+    pub(super) fn end_by(&mut self, reason: StopReason, detail: String, tool_name: Option<String>) {
+        self.end_with_code(reason, reason.as_str(), detail, tool_name);
+    }
+
+    /// The run will end for `reason`, with a finer code. The first reason stands.
+    pub(super) fn end_with_code(&mut self, reason: StopReason, code: &str, detail: String, tool_name: Option<String>) {
+        if self.state.ending.is_none() {
+            let step = self.step_number();
+            self.state.ending = Some(End { reason, code: code.to_owned(), detail, step, tool_name });
+        }
+    }
+
+    pub(super) fn end_by_limit(&mut self, limit: Limit) {
+        let budgets = &self.state.budgets;
+        let detail = match limit {
+            Limit::MaxSteps => format!("the limit of {} steps is used up", budgets.max_steps),
+            Limit::MaxTokens => format!("the limit of {} tokens leaves no room for another model call", budgets.max_tokens),
+            Limit::MaxToolCalls => format!("the limit of {} tool calls is used up", budgets.max_tool_calls),
+            Limit::MaxCost => "the cost limit leaves no room for another model call".into(),
+            Limit::Timeout => self.timeout_detail(),
+        };
+        let tool_name = if limit == Limit::Timeout { self.tool_at_work() } else { None };
+        self.end_by(limit.into(), detail, tool_name);
+    }
+
+    fn timeout_detail(&self) -> String {
+        let during = self.tool_at_work().map(|tool| format!(" while {tool} was at work")).unwrap_or_default();
+        if self.state.deadline.is_some_and(|deadline| deadline <= self.at) {
+            format!("its deadline passed{during}")
+        } else {
+            format!("its {} ms were over{during}", self.state.budgets.timeout_ms)
+        }
+    }
+
+    fn tool_at_work(&self) -> Option<String> {
+        self.state.calls.iter().find(|call| !call.is_done()).map(|call| call.tool_name.clone())
+    }
+
+    /// A limit is reached: the run ends, or asks for more.
+    pub(super) fn exhausted(&mut self, limit: Limit) {
+        if self.state.budgets.on_exhausted == OnExhausted::Stop || limit == Limit::Timeout {
+            self.end_by_limit(limit);
+            self.settle_ending();
+            return;
+        }
+        self.state.asks += 1;
+        let approval_id = self.budget_approval_id();
+        let expires_at = self.at.saturating_add_unsigned(DEFAULT_EXPIRES_MS);
+        self.state.budget_ask = Some(BudgetAsk { approval_id, limit, expires_at, back_to: self.state.phase });
+        self.state.phase = Phase::Budget;
+        let row = ApprovalRow {
+            id: approval_id,
+            kind: ApprovalKind::Budget,
+            call: None,
+            step: self.state.step,
+            tool_name: None,
+            input_hash: None,
+            risk: None,
+            reason: format!("{} is used up", StopReason::from(limit).as_str()),
+            required: 1,
+            expires_at,
+        };
+        self.request_approval(row);
+    }
+
+    /// The id follows from the run, the moment and a counter, so the same events always give the same one; like all ids
+    /// it sorts by time.
+    fn budget_approval_id(&self) -> ApprovalId {
+        let time = u128::try_from(self.at).unwrap_or(0) << 80;
+        let tail = self.state.run_id.0.as_u128() & ((1 << 80) - 1);
+        ApprovalId(uuid::Uuid::from_u128(time | (tail ^ (u128::from(self.state.asks) << 1))))
+    }
+
+    pub(super) fn budget_changed(&mut self, patch: &BudgetPatch, by: String) -> Legal {
+        self.state.budgets = patch.apply(&self.state.budgets);
+        let Some(BudgetAsk { approval_id, limit, back_to, .. }) = self.state.budget_ask else { return Ok(()) };
+        if self.state.has_room(limit) {
+            self.state.budget_ask = None;
+            self.records.push(Record::ApprovalClosed { approval_id, status: ApprovalStatus::Approved, by: by.clone() });
+            let data = json!({"approval_id": approval_id, "status": "approved", "by": by});
+            self.emit_in_step(EventType::ApprovalDecided, data);
+            self.resume();
+            self.state.phase = back_to;
+        }
+        Ok(())
+    }
+
+    pub(super) fn budget_denied(&mut self, approval: ApprovalId, by: &str) -> Legal {
+        let Some(ask) = self.state.budget_ask.filter(|ask| ask.approval_id == approval) else {
+            return Err(self.illegal("BudgetDenied"));
+        };
+        let data = json!({"approval_id": approval, "status": "denied", "by": by});
+        self.emit_in_step(EventType::ApprovalDecided, data);
+        self.refused_more(ask);
+        Ok(())
+    }
+
+    /// There is no more: the run ends where it asked.
+    pub(super) fn refused_more(&mut self, ask: BudgetAsk) {
+        self.state.budget_ask = None;
+        self.state.phase = ask.back_to;
+        self.end_by_limit(ask.limit);
+    }
+
+    /// Cancel wins over everything not yet finished; writes that are out come in late, to the ledger alone.
+    pub(super) fn cancelled(&mut self, reason: Option<String>) -> Legal {
+        let detail = reason.unwrap_or_else(|| "cancelled".into());
+        let step = self.step_number();
+        let code = StopReason::Cancelled.as_str().to_owned();
+        self.state.ending = None;
+        self.finish(End { reason: StopReason::Cancelled, code, detail, step, tool_name: None });
+        Ok(())
+    }
+
+    pub(super) fn broken(&mut self, code: String, detail: String) -> Legal {
+        self.end_with_code(StopReason::InternalError, &code, detail, None);
+        Ok(())
+    }
+
+    /// Ends the run if nothing that matters is out: reads are given up, writes are waited for.
+    pub(super) fn settle_ending(&mut self) {
+        let writing = self.state.calls.iter().any(|call| {
+            call.writes && matches!(call.stage, Stage::Out { .. } | Stage::Reconciling { .. })
+        });
+        if !writing && let Some(end) = self.state.ending.take() {
+            self.finish(end);
+        }
+    }
+
+    pub(super) fn finish_with_answer(&mut self, answer: String) {
+        let step = Some(self.state.step);
+        let code = StopReason::FinalAnswer.as_str().to_owned();
+        let end = End { reason: StopReason::FinalAnswer, code, detail: answer, step, tool_name: None };
+        self.close_run(end);
+    }
+
+    /// Every call gets a result, every approval an end, then the run is over.
+    fn finish(&mut self, end: End) {
+        for index in 0..self.state.calls.len() {
+            self.cut_short(index, end.reason);
+        }
+        if self.state.is_step_open() {
+            self.records.push(Record::StepClosed { number: self.state.step });
+            if self.state.phase == Phase::Tools {
+                self.save_checkpoint();
+            }
+        }
+        if let Some(ask) = self.state.budget_ask.take() {
+            self.cancel_approval(ask.approval_id);
+        }
+        self.close_run(end);
+    }
+
+    /// What becomes of a call when its run ends.
+    fn cut_short(&mut self, index: usize, reason: StopReason) {
+        let call = &self.state.calls[index];
+        let (ledger_id, writes) = (call.ledger_id(), call.writes);
+        let (approval, uncertain_approval) = (call.approval_id(), call.uncertain_approval_id());
+        let close = |outcome| Record::LedgerClosed { ledger_id, outcome };
+        let mut entry = Some(ledger_id);
+        match call.stage {
+            Stage::Done(_) => return,
+            Stage::Ready | Stage::Key => entry = None,
+            Stage::Asked { .. } => {
+                entry = None;
+                self.cancel_approval(approval);
+            }
+            // The entry is uncertain already.
+            Stage::AskedUncertain { .. } => {
+                self.cancel_approval(uncertain_approval);
+                self.complete(index, uncertain_result("the run ended before anybody could tell"), entry);
+                return;
+            }
+            Stage::Backoff { tainted: false, .. } => self.records.push(close(Outcome::failed(ErrorCode::Cancelled))),
+            Stage::Out { .. } | Stage::Reconciling { .. } | Stage::Parked { .. } | Stage::Backoff { .. } if !writes => {
+                self.records.push(close(Outcome::failed(ErrorCode::Cancelled)));
+            }
+            // After a cancel the request is let finish; its outcome comes to the ledger late.
+            Stage::Out { .. } if reason == StopReason::Cancelled => {}
+            Stage::Out { .. } | Stage::Reconciling { .. } | Stage::Parked { .. } | Stage::Backoff { .. } => {
+                self.records.push(close(Outcome::uncertain()));
+                let parked = matches!(self.state.calls[index].stage, Stage::Parked { .. });
+                if !parked && reason != StopReason::Cancelled {
+                    self.complete(index, uncertain_result("the run ended while it was out"), entry);
+                    return;
+                }
+            }
+        }
+        let message = "The run ended before this call did.";
+        let result = ToolResult {
+            duration_ms: self.duration_ms(index),
+            ..ToolResult::without_run(ResultStatus::Cancelled, Some(ErrorCode::Cancelled), message)
+        };
+        self.complete(index, result, entry);
+    }
+
+    pub(super) fn cancel_approval(&mut self, approval_id: ApprovalId) {
+        self.records.push(Record::ApprovalClosed {
+            approval_id,
+            status: ApprovalStatus::Cancelled,
+            by: "run".into(),
+        });
+    }
+
+    fn close_run(&mut self, end: End) {
+        let status = end.reason.status();
+        let (answer, error) = match status {
+            Status::Finished => (Some(end.detail.clone()), None),
+            Status::Cancelled => (None, None),
+            _ => (Some(sentence(&end)), Some(error_of(&end))),
+        };
+        self.state.clock.stop(self.at);
+        self.state.status = status;
+        self.state.phase = Phase::Ended;
+        let kind = match status {
+            Status::Finished => EventType::RunFinished,
+            Status::Cancelled => EventType::RunCancelled,
+            _ => EventType::RunFailed,
+        };
+        self.records.push(Record::Ended { final_answer: answer, error });
+        self.emit(kind, json!({"status": status, "stop_reason": end.reason}));
+        // The answer is a body and stands in its row; the state keeps the facts.
+        let detail = if status == Status::Finished { String::new() } else { end.detail };
+        self.state.end = Some(End { detail, ..end });
+    }
+}
+
+impl RunState {
+    /// Whether limits that are changed so would let the run go on, where it asks for more.
+    pub fn is_enough(&self, patch: &BudgetPatch) -> bool {
+        let changed = Self { budgets: patch.apply(&self.budgets), ..self.clone() };
+        self.budget_ask.is_none_or(|ask| changed.has_room(ask.limit))
+    }
+
+    fn has_room(&self, limit: Limit) -> bool {
+        match limit {
+            Limit::MaxSteps => self.used.steps < self.budgets.max_steps,
+            Limit::MaxToolCalls => self.used.tool_calls < self.budgets.max_tool_calls,
+            Limit::MaxTokens | Limit::MaxCost => before_model_call(&self.budgets, &self.used, &self.estimate).is_none(),
+            Limit::Timeout => true,
+        }
+    }
+}
+
+/// What a stopped run tells its user: what stopped it, the step and the tool.
+fn sentence(end: &End) -> String {
+    let step = end.step.map(|step| format!(" in step {step}")).unwrap_or_default();
+    let tool = match &end.tool_name {
+        Some(tool) if !end.detail.contains(tool.as_str()) => format!(" (tool {tool})"),
+        _ => String::new(),
+    };
+    format!("This run was stopped{step}: {}{tool}.", end.detail.trim_end_matches('.'))
+}
+
+fn error_of(end: &End) -> serde_json::Value {
+    let mut error = json!({"code": end.code, "message": end.detail, "step": end.step});
+    if let Some(tool_name) = &end.tool_name {
+        error["tool_name"] = json!(tool_name);
+    }
+    error
+}

@@ -1,0 +1,194 @@
+//! What can happen to a run. Time, ids and jitter come in here; the bodies that go to the rows pass through.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Millis;
+use crate::budget::{BudgetPatch, Estimate};
+use crate::context::Manifest;
+use crate::id::{ApprovalId, CallId, LedgerId, MessageId};
+use crate::message::ProviderExtra;
+use crate::model::{ModelFailure, Usage};
+use crate::permission::Judgement;
+use crate::registry::Validation;
+use crate::reply::ReplyKind;
+use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ToolResult};
+
+/// Something that happened, at `at`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "`at` is when it happened; the rest is said at the variants")]
+pub enum Event {
+    /// A server took the run up for the first time.
+    Started { at: Millis },
+    /// A server took it over from one that died; `deaths` so far.
+    Recovered { at: Millis, deaths: u32 },
+    /// The context of the next turn is built.
+    ContextBuilt { at: Millis, manifest: Manifest, estimate: Estimate, provider: String, model: String },
+    /// It can't be built.
+    ContextOverflowed { at: Millis, tokens: u64, max_tokens: u64 },
+    /// A model replied. `more_input`: a person said something meanwhile that the model must still see.
+    ModelReplied { at: Millis, reply: Box<ReplyFacts>, calls: Vec<NewCall>, more_input: bool },
+    /// An attempt on a model failed.
+    ModelFailed { at: Millis, failure: ModelFailure, cost_microusd: u64, jitter: u16 },
+    /// People, or time, decided on a call.
+    CallDecided { at: Millis, call: CallId, verdict: CallVerdict, by: String, reason: Option<String> },
+    /// Nobody else has the call's business key.
+    KeyFree { at: Millis, call: CallId },
+    /// Another call had the key before.
+    KeyTaken { at: Millis, call: CallId, holder: KeyHolder },
+    /// An attempt of a call came to an end.
+    ToolAttempted { at: Millis, call: CallId, outcome: Attempt, jitter: u16 },
+    /// The far side was asked what became of a call.
+    ToolReconciled { at: Millis, call: CallId, reconciliation: Reconciliation },
+    /// A person said what became of a call.
+    EffectSettled { at: Millis, call: CallId, applied: bool, content: Option<String>, by: String },
+    /// The caller of the API answered a client call.
+    ToolResultSubmitted { at: Millis, call: CallId, submitted: Submitted },
+    /// A person said something to the run.
+    Steered { at: Millis, message_id: MessageId, content: String },
+    /// Some timer of the state is due.
+    TimerFired { at: Millis },
+    /// Somebody wants it to end.
+    CancelRequested { at: Millis, reason: Option<String> },
+    /// Its limits changed. If it asks for more and this is enough ([`super::RunState::is_enough`]), it goes on.
+    BudgetChanged { at: Millis, patch: BudgetPatch, by: String },
+    /// More budget was asked for and refused.
+    BudgetDenied { at: Millis, approval: ApprovalId, by: String },
+    /// The runtime itself can't go on.
+    Broken { at: Millis, code: String, detail: String },
+}
+
+impl Event {
+    /// When it happened.
+    pub fn at(&self) -> Millis {
+        match self {
+            Self::Started { at }
+            | Self::Recovered { at, .. }
+            | Self::ContextBuilt { at, .. }
+            | Self::ContextOverflowed { at, .. }
+            | Self::ModelReplied { at, .. }
+            | Self::ModelFailed { at, .. }
+            | Self::CallDecided { at, .. }
+            | Self::KeyFree { at, .. }
+            | Self::KeyTaken { at, .. }
+            | Self::ToolAttempted { at, .. }
+            | Self::ToolReconciled { at, .. }
+            | Self::EffectSettled { at, .. }
+            | Self::ToolResultSubmitted { at, .. }
+            | Self::Steered { at, .. }
+            | Self::TimerFired { at }
+            | Self::CancelRequested { at, .. }
+            | Self::BudgetChanged { at, .. }
+            | Self::BudgetDenied { at, .. }
+            | Self::Broken { at, .. } => *at,
+        }
+    }
+}
+
+/// A model's reply, looked at ([`crate::reply::read`]).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReplyFacts {
+    /// Kind.
+    pub kind: ReplyKind,
+    /// Text.
+    pub text: String,
+    /// Parts for the same provider.
+    pub extra: Option<ProviderExtra>,
+    /// The provider's word for why it stopped.
+    pub finish_reason: Option<String>,
+    /// Tokens.
+    pub usage: Usage,
+    /// Their price.
+    pub cost_microusd: u64,
+    /// Time of the attempt.
+    pub duration_ms: u64,
+    /// Id of the message that will hold it.
+    pub message_id: MessageId,
+    /// A final answer that doesn't match `output_schema`: why.
+    pub output_fault: Option<String>,
+}
+
+/// A call of a reply, validated and judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NewCall {
+    /// Ours.
+    pub id: CallId,
+    /// The model's.
+    pub model_call_id: Option<String>,
+    /// Tool.
+    pub tool_name: String,
+    /// Input: an object.
+    pub input: Value,
+    /// Its hash.
+    pub input_hash: String,
+    /// Validation's verdict.
+    pub validation: Validation,
+    /// Validation's words for the model.
+    pub message: Option<String>,
+    /// The gate's verdict, where validation found nothing.
+    pub judgement: Option<Judgement>,
+    /// Key for the far side, and whether it is the agent's own.
+    pub idempotency_key: (String, bool),
+    /// Id of the message that will hold its result; `None` if it stands in no history.
+    pub message_id: Option<MessageId>,
+}
+
+/// What became of an approval of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum CallVerdict {
+    /// It may run. Boxed: it is much larger than the others.
+    Approved(Box<Approval>),
+    /// It may not.
+    Denied,
+    /// A person gives this as its result.
+    Answered(Output),
+}
+
+/// An approval that is used now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The policy's verdict at this moment: a `deny` voids the approval.
+    pub judged_again: Judgement,
+    /// What runs, where a person changed the input: the input, its hash and its key.
+    pub edited: Option<(Value, String, String)>,
+}
+
+/// The entry that holds a business key already.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeyHolder {
+    /// Its id.
+    pub ledger_id: LedgerId,
+    /// It was made with the same input.
+    pub same_input: bool,
+    /// What came of it.
+    pub result: ToolResult,
+}
+
+/// What the far side said of an unclear call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reconciliation {
+    /// Its word.
+    pub state: Reconciled,
+    /// What the call would have answered, if it happened.
+    pub result: Option<Output>,
+}
+
+/// A client's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// Whether it did what it should.
+    pub status: SubmittedStatus,
+    /// What the model is shown.
+    pub output: Output,
+    /// Why it didn't succeed.
+    pub error_code: Option<ErrorCode>,
+}
+
+/// Whether a client's call did what it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the contract's names")]
+pub enum SubmittedStatus {
+    Succeeded,
+    Failed,
+}

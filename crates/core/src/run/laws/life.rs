@@ -1,0 +1,318 @@
+//! A random but legal life of a run, with its shell, its people, and its servers' deaths.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use super::tape::Tape;
+use super::world;
+use crate::budget::BudgetPatch;
+use crate::id::CallId;
+use crate::permission::Effect;
+use crate::run::trial::{Trial, agent, approved, round_trip};
+use crate::run::{CallVerdict, Command, Event, Phase, Stage, SubmittedStatus, next_due, outstanding};
+use crate::tool::{Attempt, Output, Reconciled};
+
+/// Events after which every life whose choices are used up must have ended.
+const MAX_EVENTS: usize = 2_000;
+
+/// A run and what is going on around it.
+pub(super) struct Life {
+    pub(super) trial: Trial,
+    tape: Tape,
+    /// Commands that are being performed.
+    in_flight: Vec<Command>,
+    /// The last attempt of each call that was sent.
+    sent: BTreeMap<CallId, u32>,
+    /// Writes whose far side doesn't dedupe, and of which an attempt may have happened.
+    unclear: BTreeSet<CallId>,
+    /// Tool and input of writes that the model was told to be unclear, for good.
+    given_up: BTreeSet<(String, String)>,
+    /// Somebody said something that the run hasn't heard yet.
+    held: usize,
+}
+
+impl Life {
+    pub(super) fn new(tape: Vec<u8>) -> Self {
+        let mut tape = Tape::new(tape);
+        let registry = agent(&world::changes(&mut tape));
+        let budgets = registry.spec.budgets.clone();
+        let deadline = tape.one(&[None, None, None, None, Some(crate::run::trial::DAWN + 4_000)]);
+        let trial = Trial::accepted(registry, budgets, deadline);
+        Self {
+            trial,
+            tape,
+            in_flight: Vec::new(),
+            sent: BTreeMap::new(),
+            unclear: BTreeSet::new(),
+            given_up: BTreeSet::new(),
+            held: 0,
+        }
+    }
+
+    /// Lives until the end.
+    pub(super) fn live(&mut self) {
+        for _ in 0..MAX_EVENTS {
+            if self.trial.state.is_ended() {
+                self.after_the_end();
+                return;
+            }
+            self.trial.now += [0, 1, 10, 700][self.tape.pick(4)];
+            self.next();
+            self.send();
+        }
+        panic!("it never ends: {:?}", self.trial.state);
+    }
+
+    /// One thing happens.
+    fn next(&mut self) {
+        if self.trial.state.phase == Phase::Queued && !self.tape.rarely(8) {
+            self.happens(Event::Started { at: self.trial.now });
+            return;
+        }
+        match self.tape.pick(200) {
+            100..=105 => self.crash(),
+            106 => drop(self.trial.cancel()),
+            107..=110 => self.held += 1,
+            111..=116 => self.limits_change(),
+            117..=118 => self.happens(Event::Recovered { at: self.trial.now, deaths: self.trial.state.deaths }),
+            119 => self.late_and_strange(),
+            120 => {
+                let (code, detail) = ("store_broken".into(), "it broke".into());
+                self.happens(Event::Broken { at: self.trial.now, code, detail });
+            }
+            121..=127 => self.time_passes(),
+            _ if !self.in_flight.is_empty() => self.command_is_done(),
+            _ if self.people_owe_something() && !self.tape.rarely(6) => self.people_answer(),
+            _ => self.time_passes(),
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        self.trial.must(event);
+    }
+
+    /// What is outstanding is performed; what isn't any more is given up.
+    fn send(&mut self) {
+        let outstanding = outstanding(&self.trial.state);
+        self.in_flight.retain(|command| outstanding.contains(command));
+        for command in outstanding {
+            if self.in_flight.contains(&command) {
+                continue;
+            }
+            self.in_flight.push(command);
+            if let Command::RunTool { call, attempt } = command {
+                self.sends(call, attempt);
+            }
+        }
+    }
+
+    fn sends(&mut self, id: CallId, attempt: u32) {
+        assert!(!self.unclear.contains(&id), "a write that may have happened is sent again");
+        let last = self.sent.insert(id, attempt);
+        assert!(last.is_none_or(|last| attempt > last), "attempt {attempt} follows {last:?}");
+        let call = self.trial.state.call(id).expect("a call");
+        let told = (call.tool_name.clone(), call.input_hash.clone());
+        assert!(!self.given_up.contains(&told), "the same call is sent again in another's name: {told:?}");
+    }
+
+    fn command_is_done(&mut self) {
+        let command = self.in_flight.remove(self.tape.pick(self.in_flight.len()));
+        let at = self.trial.now;
+        match command {
+            Command::BuildContext => self.context(),
+            Command::CallModel { .. } => self.model(),
+            Command::ClaimKey { call } => {
+                let index = self.index(call);
+                match world::holder(&mut self.tape) {
+                    None => self.happens(Event::KeyFree { at, call }),
+                    Some((same, status)) => self.happens(self.trial.key_taken(index, same, status)),
+                }
+            }
+            Command::RunTool { call, .. } => {
+                let outcome = world::attempt(&mut self.tape);
+                if matches!(outcome, Attempt::Unclear(..)) {
+                    self.may_have_happened(call);
+                }
+                let jitter = 300;
+                self.note_given_up(|life| life.happens(Event::ToolAttempted { at, call, outcome, jitter }));
+            }
+            Command::Reconcile { call } => {
+                let state = world::reconciled(&mut self.tape);
+                if state == Reconciled::NotApplied {
+                    self.unclear.remove(&call);
+                }
+                let index = self.index(call);
+                self.note_given_up(|life| drop(life.trial.reconciles(index, state)));
+            }
+        }
+    }
+
+    fn index(&self, call: CallId) -> usize {
+        self.trial.call_ids().iter().position(|known| *known == call).expect("a call of the open step")
+    }
+
+    fn context(&mut self) {
+        for _ in 0..std::mem::take(&mut self.held) {
+            self.trial.steer();
+        }
+        let at = self.trial.now;
+        if self.tape.rarely(100) {
+            self.happens(Event::ContextOverflowed { at, tokens: 99, max_tokens: 50 });
+        } else {
+            let tokens = self.tape.one(&[10, 15, 40]);
+            self.happens(self.trial.built(tokens));
+        }
+    }
+
+    fn model(&mut self) {
+        if self.tape.rarely(8) {
+            let failed = world::model_failure(&mut self.tape, &self.trial);
+            self.happens(failed);
+        } else {
+            let reply = world::reply(&mut self.tape);
+            let replied = self.trial.replied(&reply, self.held > 0);
+            self.happens(replied);
+        }
+    }
+
+    /// An attempt is unclear: unless the far side dedupes, it must not be sent again.
+    fn may_have_happened(&mut self, id: CallId) {
+        let call = self.trial.state.call(id).expect("a call");
+        let tool = self.trial.registry.tool(&call.tool_name).expect("a tool");
+        if tool.writes() && !tool.idempotent {
+            self.unclear.insert(id);
+        }
+    }
+
+    /// Remembers the calls of which the model was told, by `then`, that nobody will ever know.
+    fn note_given_up(&mut self, then: impl FnOnce(&mut Self)) {
+        let before = self.trial.state.unsettled.len();
+        then(self);
+        self.given_up.extend(self.trial.state.unsettled[before..].iter().cloned());
+    }
+
+    fn time_passes(&mut self) {
+        // A queued or working run isn't left alone until its time is over, but now and then.
+        let idle = self.in_flight.is_empty() || self.tape.rarely(20);
+        if idle && next_due(&self.trial.state).is_some() && self.trial.state.phase != Phase::Queued {
+            self.note_given_up(|life| drop(life.trial.fire()));
+        } else {
+            self.happens(Event::TimerFired { at: self.trial.now });
+        }
+    }
+
+    /// All that was in flight is lost; another server finds what is stored.
+    fn crash(&mut self) {
+        for command in std::mem::take(&mut self.in_flight) {
+            if let Command::RunTool { call, .. } = command {
+                self.may_have_happened(call);
+            }
+        }
+        self.trial.state = round_trip(&self.trial.state);
+        self.note_given_up(|life| drop(life.trial.dies()));
+    }
+
+    fn people_owe_something(&self) -> bool {
+        self.trial.state.budget_ask.is_some() || self.owed().next().is_some()
+    }
+
+    fn owed(&self) -> impl Iterator<Item = usize> {
+        let is_owed =
+            |stage: &Stage| matches!(stage, Stage::Asked { .. } | Stage::AskedUncertain { .. } | Stage::Parked { .. });
+        self.trial.state.calls.iter().enumerate().filter(move |(_, call)| is_owed(&call.stage)).map(|(index, _)| index)
+    }
+
+    fn people_answer(&mut self) {
+        let at = self.trial.now;
+        if let Some(ask) = self.trial.state.budget_ask {
+            let by = "key_a".to_owned();
+            match self.tape.pick(2) {
+                0 => self.happens(Event::BudgetDenied { at, approval: ask.approval_id, by }),
+                _ => self.limits_change(),
+            }
+            return;
+        }
+        let owed: Vec<usize> = self.owed().collect();
+        let index = self.tape.one(&owed);
+        let event = match self.trial.state.calls[index].stage {
+            Stage::Asked { .. } => self.decision(index),
+            Stage::AskedUncertain { .. } => self.trial.settled(index, self.tape.pick(2) == 0),
+            _ => {
+                let status = self.tape.one(&[SubmittedStatus::Succeeded, SubmittedStatus::Failed]);
+                self.trial.submitted(index, status)
+            }
+        };
+        self.happens(event);
+    }
+
+    fn decision(&mut self, index: usize) -> Event {
+        let edited = Some((json!({"n": 7}), format!("key-{}", self.trial.now)));
+        let verdict = match self.tape.pick(6) {
+            0 | 1 => approved(Effect::Allow, None),
+            2 => approved(Effect::Ask, edited),
+            3 => approved(Effect::Deny, None),
+            4 => CallVerdict::Answered(Output::plain("by hand")),
+            _ => CallVerdict::Denied,
+        };
+        self.trial.decided(index, verdict)
+    }
+
+    /// As the API allows it: never below what is used.
+    fn limits_change(&mut self) {
+        let (used, tape) = (self.trial.state.used.clone(), &mut self.tape);
+        let patch = match tape.pick(6) {
+            0 => BudgetPatch { max_steps: Some(used.steps + tape.one(&[0, 1, 5])), ..BudgetPatch::default() },
+            1 => BudgetPatch { max_tool_calls: Some(used.tool_calls + tape.one(&[0, 1, 9])), ..BudgetPatch::default() },
+            2 => BudgetPatch { max_tokens: Some(used.tokens() + tape.one(&[0, 30, 900])), ..BudgetPatch::default() },
+            3 => BudgetPatch { max_cost_microusd: Some(None), ..BudgetPatch::default() },
+            4 => BudgetPatch { max_cost_microusd: Some(Some(used.cost_microusd)), ..BudgetPatch::default() },
+            _ => BudgetPatch {
+                max_steps: Some(used.steps + 3),
+                max_tool_calls: Some(used.tool_calls + 3),
+                max_tokens: Some(used.tokens() + 500),
+                max_cost_microusd: Some(None),
+                ..BudgetPatch::default()
+            },
+        };
+        let (asked, enough) = (self.trial.state.budget_ask, self.trial.state.is_enough(&patch));
+        self.trial.budget(patch);
+        // It may ask again at once, where another limit is in the way.
+        assert_eq!(asked.is_some() && self.trial.state.budget_ask == asked, asked.is_some() && !enough);
+    }
+
+    /// Words that come too late or to the wrong place are illegal and change nothing.
+    fn late_and_strange(&mut self) {
+        let (at, before) = (self.trial.now, self.trial.state.clone());
+        let call = CallId(self.trial.new_id());
+        let approval = crate::id::ApprovalId(call.0);
+        for event in [
+            Event::KeyFree { at, call },
+            Event::ToolAttempted { at, call, outcome: crate::run::trial::unclear(), jitter: 0 },
+            Event::CallDecided { at, call, verdict: CallVerdict::Denied, by: "x".into(), reason: None },
+            Event::EffectSettled { at, call, applied: true, content: None, by: "x".into() },
+            Event::BudgetDenied { at, approval, by: "x".into() },
+        ] {
+            assert!(self.trial.happens(event).is_err());
+        }
+        assert_eq!(self.trial.state, before);
+    }
+
+    /// Nothing changes after the end.
+    fn after_the_end(&mut self) {
+        let at = self.trial.now;
+        let message_id = crate::id::MessageId(self.trial.new_id());
+        let late = self.trial.call_ids().into_iter();
+        let late = late.map(|call| Event::ToolAttempted { at, call, outcome: crate::run::trial::unclear(), jitter: 0 });
+        let always = [
+            Event::TimerFired { at },
+            Event::CancelRequested { at, reason: None },
+            Event::Recovered { at, deaths: 1 },
+            Event::Steered { at, message_id, content: "late".into() },
+            Event::BudgetChanged { at, patch: BudgetPatch::default(), by: "x".into() },
+        ];
+        for event in always.into_iter().chain(late) {
+            assert!(self.trial.happens(event).is_err(), "nothing happens after the end");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What comes of what the shell does: models and tools of every mood.
+
+use serde_json::{Value, json};
+
+use super::tape::Tape;
+use crate::model::{FailureKind, Finish, ModelReply};
+use crate::run::trial::{Trial, not_done, refused, said, unclear};
+use crate::run::Event;
+use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ResultStatus};
+
+const TOOLS: [&str; 20] = [
+    "look", "pay", "mail", "note", "charge", "refund", "ship", "order", "risky", "gate", "ask_user", "sign", "peek", "poll",
+    "wipe", "stamp", "find", "no_such_tool", "look around!", "",
+];
+
+/// Changes of the agent, so that in every other life its limits are in the way.
+pub(super) fn changes(tape: &mut Tape) -> Value {
+    let gate = |on_expiry: &str, approvals: u32| {
+        json!({"tool": "gate", "effect": "ask", "expires_ms": 3000, "on_expiry": on_expiry, "approvals": approvals})
+    };
+    if tape.pick(2) == 0 {
+        return json!({"policy": {"max_denials": 50, "rules": [gate("deny", 1)]}});
+    }
+    json!({
+        "policy": {"max_denials": tape.one(&[9, 1, 2, 3]), "on_deny": tape.one(&["observe", "observe", "stop"]),
+            "rules": [gate(tape.one(&["deny", "stop"]), tape.one(&[1, 2]))]},
+        "budgets": {"max_steps": tape.one(&[20, 20, 1, 2, 5]), "max_tool_calls": tape.one(&[50, 50, 0, 1, 3, 8]),
+            "max_tokens": tape.one(&[200_000, 200_000, 60, 200]), "timeout_ms": tape.one(&[600_000, 60_000, 3_000]),
+            "max_cost_microusd": tape.one(&[None, None, Some(30)]), "on_exhausted": tape.one(&["stop", "ask"])},
+        "loop_guard": {"max_repeated_calls": tape.one(&[9, 2, 3]), "max_repeated_errors": tape.one(&[9, 2, 3])},
+        "output_schema": tape.one(&[Value::Null, Value::Null, json!({"type": "object", "required": ["n"]})]),
+    })
+}
+
+/// What the model says; nothing but an answer when all goes well.
+pub(super) fn reply(tape: &mut Tape) -> ModelReply {
+    match tape.pick(32) {
+        0 => said(r#"{"n": 1}"#, &[]),
+        1 => said("I think that it is done.", &[]),
+        2 => tape.one(&[said(" ", &[]), said("", &[])]),
+        3 => ModelReply { finish: tape.one(&[Finish::Length, Finish::Length, Finish::Refusal]), ..said("and then", &[("pay", json!({}))]) },
+        4 if tape.rarely(6) => many_calls(tape),
+        _ => {
+            let count = 1 + tape.pick(5);
+            let text = tape.one(&["", "Let me see.", " "]);
+            let calls: Vec<(&str, Value)> = (0..count).map(|_| (tape.one(&TOOLS), arguments(tape))).collect();
+            said(text, &calls)
+        }
+    }
+}
+
+fn many_calls(tape: &mut Tape) -> ModelReply {
+    let (tool, count) = (tape.one(&["look", "poll", "pay", "no_such_tool"]), tape.one(&[20, 130]));
+    let calls: Vec<(&str, Value)> = (0..count).map(|n| (tool, json!({"n": n}))).collect();
+    said("", &calls)
+}
+
+fn arguments(tape: &mut Tape) -> Value {
+    match tape.pick(12) {
+        0 => json!(""),
+        1 => json!("{\"n\": "),
+        2 => json!({"n": "one"}),
+        3 => json!([1]),
+        n => json!({"n": n % 3}),
+    }
+}
+
+/// How an attempt on the model fails.
+pub(super) fn model_failure(tape: &mut Tape, trial: &Trial) -> Event {
+    use FailureKind::{CapOverWindow, ContextOverflow, Passing, Refused, Unusable};
+    let kind = tape.one(&[Passing, Passing, Passing, Passing, Unusable, ContextOverflow, CapOverWindow, Refused]);
+    let retry_after = tape.one(&[None, None, Some(0), Some(1_500), Some(400_000)]);
+    trial.failed(kind, tape.one(&[503, 429, 400]), retry_after)
+}
+
+/// What comes of one attempt of a call.
+pub(super) fn attempt(tape: &mut Tape) -> Attempt {
+    match tape.pick(8) {
+        0..=2 => Attempt::Succeeded(Output::plain(tape.one(&["done", "", "seen", "x"]))),
+        3 => Attempt::Succeeded(Output { too_large: true, ..Output::plain("too much") }),
+        4 => refused(),
+        5 => tape.one(&[not_done(), Attempt::NotDone(ErrorCode::Unavailable, "away".into(), Some(400_000))]),
+        _ => unclear(),
+    }
+}
+
+pub(super) fn reconciled(tape: &mut Tape) -> Reconciled {
+    tape.one(&[Reconciled::Applied, Reconciled::NotApplied, Reconciled::Unknown])
+}
+
+/// Who has a business key.
+pub(super) fn holder(tape: &mut Tape) -> Option<(bool, ResultStatus)> {
+    let found = [
+        None,
+        None,
+        Some((true, ResultStatus::Succeeded)),
+        Some((true, ResultStatus::Failed)),
+        Some((true, ResultStatus::Uncertain)),
+        Some((false, ResultStatus::Succeeded)),
+    ];
+    tape.one(&found)
+}

@@ -1,0 +1,271 @@
+//! From the start of a turn to the model's reply, and what follows a failed attempt.
+
+use serde_json::{Value, json};
+
+use super::event::{NewCall, ReplyFacts};
+use super::record::{EventType, Record, StepModel};
+use super::state::{Phase, Status, StopReason};
+use super::step::{Legal, Machine};
+use crate::budget::{Estimate, MAX_COUNT, before_model_call};
+use crate::context::Manifest;
+use crate::id::MessageId;
+use crate::message::{Message, MessageCall, Role};
+use crate::model::ModelFailure;
+use crate::model_retry::{AfterFailure, Progress, Reask, after_failure};
+use crate::reply::ReplyKind;
+
+impl Machine<'_> {
+    pub(super) fn started(&mut self) -> Legal {
+        self.state.status = Status::Running;
+        self.state.phase = Phase::Boundary;
+        self.emit(EventType::RunStarted, json!({}));
+        Ok(())
+    }
+
+    pub(super) fn steered(&mut self, id: MessageId, content: String) -> Legal {
+        let (seq, step) = (self.next_message(), self.step_number());
+        let message =
+            Message { id, seq, role: Role::User, content, tool_calls: vec![], tool_call_id: None, step, extra: None };
+        self.records.push(Record::Message(message));
+        Ok(())
+    }
+
+    pub(super) fn context_built(&mut self, manifest: Manifest, estimate: Estimate, provider: String, model: String) -> Legal {
+        self.state.estimate = estimate;
+        if let Some(limit) = before_model_call(&self.state.budgets, &self.state.used, &estimate) {
+            self.exhausted(limit);
+            return Ok(());
+        }
+        let opens = self.state.phase == Phase::Boundary;
+        if opens {
+            self.state.step += 1;
+            self.state.used.steps += 1;
+            self.state.model = Progress::default();
+            self.state.calls.clear();
+            self.state.guarded = 0;
+            self.state.over_limit = false;
+            self.state.deaths_before_step = self.state.deaths;
+            self.emit_in_step(EventType::StepStarted, json!({}));
+        }
+        self.state.phase = Phase::Model;
+        let counts = json!({"tokens": manifest.tokens, "included": manifest.included.len(), "omitted": manifest.omitted.len()});
+        self.emit_in_step(EventType::ContextBuilt, counts);
+        self.records.push(Record::StepOpened { number: self.state.step, manifest });
+        self.emit_in_step(EventType::ModelStarted, json!({"provider": provider, "model": model}));
+        Ok(())
+    }
+
+    pub(super) fn context_overflowed(&mut self, tokens: u64, max_tokens: u64) -> Legal {
+        let detail = format!("the context needs {tokens} tokens and may have {max_tokens}");
+        self.end_by(StopReason::ContextOverflow, detail, None);
+        Ok(())
+    }
+
+    pub(super) fn model_replied(&mut self, reply: ReplyFacts, calls: Vec<NewCall>, more_input: bool) -> Legal {
+        self.model_was_asked("ModelReplied")?;
+        self.state.used.add(&reply.usage, reply.cost_microusd);
+        self.state.turns += 1;
+        self.state.model.attempts += 1;
+        match reply.kind {
+            ReplyKind::Truncated => self.reask(&reply, Reask::Truncated, "reply_truncated", "the model's reply was cut off"),
+            ReplyKind::Empty => self.reask(&reply, Reask::Empty, "empty_reply", "the model's reply was empty"),
+            ReplyKind::Refusal => {
+                self.note_model(&reply, None);
+                self.model_completed(&reply, 0);
+                self.end_by(StopReason::ModelRefusal, "the model refused to answer".into(), None);
+            }
+            ReplyKind::Final => match reply.output_fault.clone() {
+                Some(fault) => {
+                    let detail = format!("the answer doesn't match the agent's output schema ({fault})");
+                    self.reask(&reply, Reask::OutputInvalid, "output_invalid", &detail);
+                }
+                None => self.final_answer(reply, more_input),
+            },
+            ReplyKind::Calls => self.calls_came(reply, calls),
+        }
+        Ok(())
+    }
+
+    /// Nothing is out while the next attempt isn't due.
+    fn model_was_asked(&self, event: &'static str) -> Legal {
+        if self.state.model.not_before.is_some() { Err(self.illegal(event)) } else { Ok(()) }
+    }
+
+    /// Asks again, once a step; then the run ends.
+    fn reask(&mut self, reply: &ReplyFacts, why: Reask, code: &str, detail: &str) {
+        let again = self.state.model.reasked.is_none();
+        self.note_model(reply, Some(json!({"attempt": self.state.model.attempts, "error": code})));
+        let attempt = self.state.model.attempts;
+        let mut data = json!({"attempt": attempt, "error": code, "finish_reason": reply.finish_reason});
+        if again {
+            data["retry_in_ms"] = json!(0);
+        }
+        self.emit_in_step(EventType::ModelFailed, data);
+        if !again {
+            let reason = if why == Reask::OutputInvalid { StopReason::OutputInvalid } else { StopReason::ModelError };
+            self.end_with_code(reason, code, detail.to_owned(), None);
+            return;
+        }
+        self.state.model.reasked = Some(why);
+        self.state.model.on_target = 0;
+        self.check_purse_before_retry();
+    }
+
+    fn final_answer(&mut self, reply: ReplyFacts, more_input: bool) {
+        self.note_model(&reply, None);
+        self.model_completed(&reply, 0);
+        let text = reply.text.clone();
+        self.assistant_message(reply, Vec::new());
+        // An answer that comes exactly at a limit counts, whatever was said meanwhile.
+        if more_input && self.has_another_turn() {
+            self.close_step();
+        } else {
+            self.records.push(Record::StepClosed { number: self.state.step });
+            self.finish_with_answer(text);
+        }
+    }
+
+    fn has_another_turn(&self) -> bool {
+        let (budgets, used) = (&self.state.budgets, &self.state.used);
+        used.steps < budgets.max_steps && before_model_call(budgets, used, &self.state.estimate).is_none()
+    }
+
+    fn calls_came(&mut self, reply: ReplyFacts, calls: Vec<NewCall>) {
+        self.note_model(&reply, None);
+        self.model_completed(&reply, calls.len());
+        let in_history = |call: &NewCall| {
+            // The history keeps the model's call in a form that providers accept.
+            let name = crate::reply::legal_name(&call.tool_name);
+            call.message_id.map(|_| MessageCall { id: call.id, name, arguments: call.input.to_string() })
+        };
+        self.assistant_message(reply, calls.iter().filter_map(in_history).collect());
+        self.state.phase = Phase::Tools;
+        self.take_calls(calls);
+    }
+
+    fn assistant_message(&mut self, reply: ReplyFacts, tool_calls: Vec<MessageCall>) {
+        let (seq, step) = (self.next_message(), self.step_number());
+        // Blank text beside calls is nothing, and some providers refuse it.
+        let content = if reply.text.trim().is_empty() { String::new() } else { reply.text };
+        self.records.push(Record::Message(Message {
+            id: reply.message_id,
+            seq,
+            role: Role::Assistant,
+            content,
+            tool_calls,
+            tool_call_id: None,
+            step,
+            extra: reply.extra,
+        }));
+    }
+
+    fn model_completed(&mut self, reply: &ReplyFacts, calls: usize) {
+        let data = json!({
+            "finish_reason": reply.finish_reason, "tool_calls": calls, "attempt": self.state.model.attempts,
+            "input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens,
+            "cost_microusd": reply.cost_microusd, "duration_ms": reply.duration_ms,
+        });
+        self.emit_in_step(EventType::ModelCompleted, data);
+    }
+
+    fn note_model(&mut self, reply: &ReplyFacts, failure: Option<Value>) {
+        let (provider, model) = self.target();
+        let model = StepModel {
+            provider,
+            model,
+            attempts: self.state.model.attempts,
+            finish_reason: reply.finish_reason.clone(),
+            input_tokens: reply.usage.input_tokens,
+            output_tokens: reply.usage.output_tokens,
+            cached_input_tokens: reply.usage.cached_input_tokens,
+            cost_microusd: reply.cost_microusd,
+            duration_ms: reply.duration_ms,
+            usage_estimated: reply.usage.estimated,
+            failure,
+        };
+        self.records.push(Record::StepModel { number: self.state.step, model });
+    }
+
+    fn target(&self) -> (String, String) {
+        let spec = &self.config.registry.spec.model;
+        let (provider, model) = spec.target(self.state.model.target).unwrap_or((&spec.provider, &spec.model));
+        (provider.to_owned(), model.to_owned())
+    }
+
+    fn time_left_ms(&self) -> u64 {
+        let left = self.state.budgets.timeout_ms.saturating_sub(self.state.elapsed_ms(self.at));
+        let to_deadline = self.state.deadline.map(|deadline| u64::try_from(deadline - self.at).unwrap_or(0));
+        to_deadline.map_or(left, |to_deadline| left.min(to_deadline))
+    }
+
+    pub(super) fn model_failed(&mut self, failure: ModelFailure, cost_microusd: u64, jitter: u16) -> Legal {
+        self.model_was_asked("ModelFailed")?;
+        if let Some(usage) = &failure.usage {
+            self.state.used.add(usage, cost_microusd);
+        }
+        self.state.model.attempts += 1;
+        self.state.model.on_target += 1;
+        let left = self.time_left_ms();
+        let next = after_failure(&self.config.registry.spec.model, &self.state.model, &failure, left, jitter);
+        self.note_failure(&failure, cost_microusd, next);
+        match next {
+            AfterFailure::Retry(ms) => {
+                self.state.model.not_before = Some(self.at.saturating_add_unsigned(ms));
+            }
+            AfterFailure::Fallback => {
+                self.state.model.target += 1;
+                self.state.model.on_target = 0;
+            }
+            AfterFailure::Shrink => {
+                self.state.model.shrunk = true;
+                self.state.phase = Phase::Rebuild;
+            }
+            AfterFailure::CutCap => self.state.model.cap_cut = true,
+            AfterFailure::ContextOverflow => {
+                self.end_by(StopReason::ContextOverflow, format!("the provider said: {}", failure.message), None);
+            }
+            AfterFailure::End(code) => {
+                self.end_with_code(StopReason::ModelError, code, format!("the model could not be asked: {}", failure.message), None);
+            }
+        }
+        self.check_purse_before_retry();
+        Ok(())
+    }
+
+    fn note_failure(&mut self, failure: &ModelFailure, cost_microusd: u64, next: AfterFailure) {
+        let (provider, model) = self.target();
+        let mut data = json!({"attempt": self.state.model.attempts, "error": failure.message,
+            "provider": provider, "model": model});
+        if let Some(status) = failure.status {
+            data["status"] = json!(status);
+        }
+        match next {
+            AfterFailure::Retry(ms) => data["retry_in_ms"] = json!(ms),
+            AfterFailure::Fallback | AfterFailure::Shrink | AfterFailure::CutCap => data["retry_in_ms"] = json!(0),
+            AfterFailure::ContextOverflow | AfterFailure::End(_) => {}
+        }
+        let usage = failure.usage.unwrap_or_default();
+        let row = StepModel {
+            provider,
+            model,
+            attempts: self.state.model.attempts,
+            input_tokens: usage.input_tokens.min(MAX_COUNT),
+            output_tokens: usage.output_tokens.min(MAX_COUNT),
+            cost_microusd,
+            failure: Some(data.clone()),
+            ..StepModel::default()
+        };
+        self.records.push(Record::StepModel { number: self.state.step, model: row });
+        self.emit_in_step(EventType::ModelFailed, data);
+    }
+
+    /// Retries spend from the same purse.
+    fn check_purse_before_retry(&mut self) {
+        if self.state.phase == Phase::Model
+            && self.state.ending.is_none()
+            && let Some(limit) = before_model_call(&self.state.budgets, &self.state.used, &self.state.estimate)
+        {
+            self.exhausted(limit);
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Rows that a transition writes. They go into one commit with the state.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Millis;
+use crate::agent::Risk;
+use crate::context::Manifest;
+use crate::id::{ApprovalId, CallId, LedgerId};
+use crate::ledger::Outcome;
+use crate::message::Message;
+use crate::permission::Judgement;
+use crate::registry::Validation;
+use crate::tool::ToolResult;
+
+/// A row, or a change of one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// An event for those who watch the run; they are numbered as they come.
+    Event {
+        /// Its name.
+        kind: EventType,
+        /// The step it belongs to.
+        step: Option<u32>,
+        /// Its data.
+        data: Value,
+    },
+    /// A message of the history.
+    Message(Message),
+    /// A step began, or its context was built again.
+    StepOpened {
+        /// Number from 1.
+        number: u32,
+        /// What the model is shown, and not.
+        manifest: Manifest,
+    },
+    /// What is known of the step's model call.
+    StepModel {
+        /// Number from 1.
+        number: u32,
+        /// The call.
+        model: StepModel,
+    },
+    /// A step is over.
+    StepClosed {
+        /// Number from 1.
+        number: u32,
+    },
+    /// A call of the model's.
+    CallOpened(Box<CallRow>),
+    /// Who let it happen, or not.
+    CallDecided {
+        /// Which.
+        call: CallId,
+        /// The decision.
+        decision: Decision,
+    },
+    /// A person changed its input.
+    CallEdited {
+        /// Which.
+        call: CallId,
+        /// What will run.
+        input: Value,
+        /// Its hash.
+        input_hash: String,
+    },
+    /// Its result.
+    CallResult {
+        /// Which.
+        call: CallId,
+        /// The result.
+        result: ToolResult,
+        /// The entry that tells of it.
+        ledger_id: Option<LedgerId>,
+    },
+    /// A call is about to be sent: the intent before the effect.
+    LedgerOpened(Box<LedgerRow>),
+    /// Another attempt is about to be sent.
+    LedgerAttempt {
+        /// Which.
+        ledger_id: LedgerId,
+        /// Its number.
+        attempt: u32,
+        /// The entry must be known by then.
+        until: Millis,
+    },
+    /// What came of it.
+    LedgerClosed {
+        /// Which.
+        ledger_id: LedgerId,
+        /// The outcome.
+        outcome: Outcome,
+    },
+    /// People are asked.
+    ApprovalOpened(Box<ApprovalRow>),
+    /// Nobody needs to decide any more.
+    ApprovalClosed {
+        /// Which.
+        approval_id: ApprovalId,
+        /// `Expired`, `Cancelled`, or `Approved` by a change of limits.
+        status: ApprovalStatus,
+        /// Who.
+        by: String,
+    },
+    /// The state as it is now can be gone back to.
+    Checkpoint(CheckpointRow),
+    /// The run is over.
+    Ended {
+        /// The answer for its user.
+        final_answer: Option<String>,
+        /// `error` of the API.
+        error: Option<Value>,
+    },
+}
+
+/// Names of stored events (contract, "Events").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract's names")]
+pub enum EventType {
+    RunQueued,
+    RunStarted,
+    RunWaiting,
+    RunResumed,
+    RunFinished,
+    RunFailed,
+    RunCancelled,
+    StepStarted,
+    ContextBuilt,
+    ModelStarted,
+    ModelCompleted,
+    ModelFailed,
+    ToolRejected,
+    PermissionDecided,
+    ApprovalRequested,
+    ApprovalDecided,
+    ToolStarted,
+    ToolCompleted,
+    ToolReconciled,
+    CheckpointSaved,
+}
+
+impl EventType {
+    /// As in the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RunQueued => "run.queued",
+            Self::RunStarted => "run.started",
+            Self::RunWaiting => "run.waiting",
+            Self::RunResumed => "run.resumed",
+            Self::RunFinished => "run.finished",
+            Self::RunFailed => "run.failed",
+            Self::RunCancelled => "run.cancelled",
+            Self::StepStarted => "step.started",
+            Self::ContextBuilt => "context.built",
+            Self::ModelStarted => "model.started",
+            Self::ModelCompleted => "model.completed",
+            Self::ModelFailed => "model.failed",
+            Self::ToolRejected => "tool.rejected",
+            Self::PermissionDecided => "permission.decided",
+            Self::ApprovalRequested => "approval.requested",
+            Self::ApprovalDecided => "approval.decided",
+            Self::ToolStarted => "tool.started",
+            Self::ToolCompleted => "tool.completed",
+            Self::ToolReconciled => "tool.reconciled",
+            Self::CheckpointSaved => "checkpoint.saved",
+        }
+    }
+
+    /// Whether webhooks can hear of it: what happens to the run as a whole, and what people are asked.
+    pub fn is_for_webhooks(self) -> bool {
+        let name = self.as_str();
+        name.starts_with("run.") || name.starts_with("approval.")
+    }
+}
+
+/// A step's model call (contract, "Step").
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepModel {
+    /// Who was asked.
+    pub provider: String,
+    /// What was asked.
+    pub model: String,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// The provider's word for why it stopped.
+    pub finish_reason: Option<String>,
+    /// Tokens of this attempt's input.
+    pub input_tokens: u64,
+    /// Tokens of this attempt's output.
+    pub output_tokens: u64,
+    /// Part of the input from the provider's cache.
+    pub cached_input_tokens: u64,
+    /// Price of this attempt.
+    pub cost_microusd: u64,
+    /// Time of this attempt.
+    pub duration_ms: u64,
+    /// The provider gave no believable counts.
+    pub usage_estimated: bool,
+    /// Why this attempt came to nothing; it joins the step's `failures`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Value>,
+}
+
+/// A call as it is stored (contract, "ToolCall").
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallRow {
+    /// Its id.
+    pub id: CallId,
+    /// Place in its step, from 0.
+    pub index: u32,
+    /// Step.
+    pub step: u32,
+    /// The model's id for it.
+    pub model_call_id: Option<String>,
+    /// Tool.
+    pub tool_name: String,
+    /// Input.
+    pub input: Value,
+    /// Its hash.
+    pub input_hash: String,
+    /// Validation's verdict.
+    pub validation: Validation,
+    /// The caller of the API answers it.
+    pub client: bool,
+}
+
+/// Who let a call happen, or not (contract, "ToolCall").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// `allow`, `deny` or `ask`.
+    pub effect: crate::permission::Effect,
+    /// The rule that decided.
+    pub rule: Option<usize>,
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub decided_at: Millis,
+}
+
+impl Decision {
+    /// The gate's verdict as a decision.
+    pub fn of(judgement: &Judgement, at: Millis) -> Self {
+        Self {
+            effect: judgement.effect,
+            rule: judgement.rule,
+            by: judgement.by.clone(),
+            reason: judgement.reason.clone(),
+            decided_at: at,
+        }
+    }
+}
+
+/// A ledger entry as it is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerRow {
+    /// Its id.
+    pub id: LedgerId,
+    /// The call.
+    pub call: CallId,
+    /// Step.
+    pub step: u32,
+    /// Tool.
+    pub tool_name: String,
+    /// Hash of the input that is sent.
+    pub input_hash: String,
+    /// Key that is sent.
+    pub idempotency_key: String,
+    /// The key is the agent's own: no other entry of the tenant's may have it for this tool.
+    pub business_key: bool,
+    /// It may change something.
+    pub writes: bool,
+    /// When it is known at the latest: its attempt's timeout and some more.
+    pub until: Millis,
+}
+
+/// What is asked of people (contract, "Approval").
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApprovalRow {
+    /// Its id.
+    pub id: ApprovalId,
+    /// What is asked.
+    pub kind: ApprovalKind,
+    /// The call it is about; none for a budget.
+    pub call: Option<CallId>,
+    /// Step.
+    pub step: u32,
+    /// Tool.
+    pub tool_name: Option<String>,
+    /// Hash of the input it is bound to.
+    pub input_hash: Option<String>,
+    /// The tool's risk.
+    pub risk: Option<Risk>,
+    /// Why they are asked.
+    pub reason: String,
+    /// Different deciders that must agree.
+    pub required: u32,
+    /// They have until then.
+    pub expires_at: Millis,
+}
+
+/// What is asked of people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalKind {
+    /// Whether a call may run.
+    ToolCall,
+    /// Whether a call happened.
+    UncertainEffect,
+    /// More budget.
+    Budget,
+}
+
+impl ApprovalKind {
+    /// As in the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ToolCall => "tool_call",
+            Self::UncertainEffect => "uncertain_effect",
+            Self::Budget => "budget",
+        }
+    }
+}
+
+/// State of an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the contract's names")]
+pub enum ApprovalStatus {
+    Pending,
+    Approved,
+    Denied,
+    Expired,
+    Cancelled,
+}
+
+impl ApprovalStatus {
+    /// As in the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A state that can be gone back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointRow {
+    /// The step that it follows.
+    pub step: u32,
+}

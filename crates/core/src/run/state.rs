@@ -1,0 +1,338 @@
+//! RunState: what is true of this run. Ids, counters and small facts; never the bodies of messages.
+
+use serde::{Deserialize, Serialize};
+
+use super::call::Call;
+use crate::Millis;
+use crate::budget::{Budgets, Estimate, Limit, Used};
+use crate::id::{ApprovalId, CallId, RunId};
+use crate::loop_guard::LoopGuard;
+use crate::model_retry::Progress;
+
+/// Version of the stored form. A newer binary reads all older ones.
+pub const STATE_VERSION: u16 = 1;
+
+/// The state of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunState {
+    /// [`STATE_VERSION`] of the binary that wrote it.
+    pub version: u16,
+    /// Whose state it is.
+    pub run_id: RunId,
+    /// As the API shows it.
+    pub status: Status,
+    /// Where in the loop it is.
+    pub phase: Phase,
+    /// Its limits; they may be changed while it lives.
+    pub budgets: Budgets,
+    /// What is used of them.
+    pub used: Used,
+    /// The time of it that counts.
+    pub clock: Clock,
+    /// It ends then, whatever it does.
+    pub deadline: Option<Millis>,
+    /// The step that is open, or was last; 0 before the first.
+    pub step: u32,
+    /// The open step's model call.
+    pub model: Progress,
+    /// Replies asked for before, re-asks included: which reply of a script is due.
+    pub turns: u32,
+    /// Size of the request that is out.
+    pub estimate: Estimate,
+    /// Calls of the open step, in the model's order.
+    pub calls: Vec<Call>,
+    /// How many of them the loop guard has seen.
+    pub guarded: usize,
+    /// The loop guard's memory.
+    pub guard: LoopGuard,
+    /// A call of this step was over `max_tool_calls`.
+    pub over_limit: bool,
+    /// Calls that were denied.
+    pub denied: Vec<Denied>,
+    /// Tool and input hash of writes of which nobody knows (`on_uncertain: observe`).
+    pub unsettled: Vec<(String, String)>,
+    /// What is asked for where a limit is reached.
+    pub budget_ask: Option<BudgetAsk>,
+    /// How often more budget was asked for.
+    pub asks: u32,
+    /// The run will end so as soon as the writes that are out are known.
+    pub ending: Option<End>,
+    /// How it ended.
+    pub end: Option<End>,
+    /// Times that a server died with it.
+    pub deaths: u32,
+    /// Of those, how many before the open step.
+    pub deaths_before_step: u32,
+    /// Place of the next message.
+    pub next_message: u64,
+}
+
+impl RunState {
+    /// A run that was just accepted. `input_messages` stand in its history already; its time counts from `counts_from`.
+    pub fn accepted(run_id: RunId, budgets: Budgets, input_messages: u64, counts_from: Millis, deadline: Option<Millis>) -> Self {
+        Self {
+            version: STATE_VERSION,
+            run_id,
+            status: Status::Queued,
+            phase: Phase::Queued,
+            budgets,
+            used: Used::default(),
+            clock: Clock { ran_ms: 0, since: Some(counts_from) },
+            deadline,
+            step: 0,
+            model: Progress::default(),
+            turns: 0,
+            estimate: Estimate::default(),
+            calls: Vec::new(),
+            guarded: 0,
+            guard: LoopGuard::default(),
+            over_limit: false,
+            denied: Vec::new(),
+            unsettled: Vec::new(),
+            budget_ask: None,
+            asks: 0,
+            ending: None,
+            end: None,
+            deaths: 0,
+            deaths_before_step: 0,
+            next_message: input_messages + 1,
+        }
+    }
+
+    /// The call of that id in the open step.
+    pub fn call(&self, id: CallId) -> Option<&Call> {
+        self.calls.iter().find(|call| call.id == id)
+    }
+
+    /// Whether it has ended.
+    pub fn is_ended(&self) -> bool {
+        self.status.is_terminal()
+    }
+
+    /// Whether the step that was begun last is still open.
+    pub fn is_step_open(&self) -> bool {
+        let phase = self.budget_ask.map_or(self.phase, |ask| ask.back_to);
+        matches!(phase, Phase::Rebuild | Phase::Model | Phase::Tools)
+    }
+
+    /// Time that counts, up to `now`, in milliseconds.
+    pub fn elapsed_ms(&self, now: Millis) -> u64 {
+        self.clock.elapsed_ms(now)
+    }
+
+    /// `attempt` of the API: one more than the deaths that it survived.
+    pub fn attempt(&self) -> u32 {
+        self.deaths + 1
+    }
+}
+
+/// Status of a run (contract, "Run").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the contract's names")]
+pub enum Status {
+    Queued,
+    Running,
+    WaitingApproval,
+    WaitingTool,
+    Finished,
+    Failed,
+    Cancelled,
+}
+
+impl Status {
+    /// Whether it never changes again.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Finished | Self::Failed | Self::Cancelled)
+    }
+
+    /// Whether the run waits for somebody.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::WaitingApproval | Self::WaitingTool)
+    }
+
+    /// As in the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::WaitingApproval => "waiting_approval",
+            Self::WaitingTool => "waiting_tool",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// People are asked for more budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetAsk {
+    /// The approval.
+    pub approval_id: ApprovalId,
+    /// What is used up.
+    pub limit: Limit,
+    /// They have until then.
+    pub expires_at: Millis,
+    /// Where the run goes on with more.
+    pub back_to: Phase,
+}
+
+/// Where in the loop a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Accepted, never worked on.
+    Queued,
+    /// Between steps: a context must be built.
+    Boundary,
+    /// Within a step: the context must be built again, smaller.
+    Rebuild,
+    /// A model is asked, or will be when `model.not_before` comes.
+    Model,
+    /// Calls are decided and executed.
+    Tools,
+    /// It waits for more budget.
+    Budget,
+    /// It is over.
+    Ended,
+}
+
+/// Why a run ended (contract, "`stop_reason`").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the contract's names")]
+pub enum StopReason {
+    FinalAnswer,
+    Cancelled,
+    MaxSteps,
+    MaxTokens,
+    MaxToolCalls,
+    MaxCost,
+    Timeout,
+    PermissionDenied,
+    ApprovalExpired,
+    RepeatedToolCall,
+    SameErrorRepeated,
+    SideEffectUncertain,
+    ContextOverflow,
+    ModelError,
+    ModelRefusal,
+    OutputInvalid,
+    ToolsUnavailable,
+    CrashLoop,
+    InternalError,
+}
+
+impl StopReason {
+    /// The status that goes with it.
+    pub fn status(self) -> Status {
+        match self {
+            Self::FinalAnswer => Status::Finished,
+            Self::Cancelled => Status::Cancelled,
+            _ => Status::Failed,
+        }
+    }
+
+    /// As in the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FinalAnswer => "final_answer",
+            Self::Cancelled => "cancelled",
+            Self::MaxSteps => "max_steps",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxToolCalls => "max_tool_calls",
+            Self::MaxCost => "max_cost",
+            Self::Timeout => "timeout",
+            Self::PermissionDenied => "permission_denied",
+            Self::ApprovalExpired => "approval_expired",
+            Self::RepeatedToolCall => "repeated_tool_call",
+            Self::SameErrorRepeated => "same_error_repeated",
+            Self::SideEffectUncertain => "side_effect_uncertain",
+            Self::ContextOverflow => "context_overflow",
+            Self::ModelError => "model_error",
+            Self::ModelRefusal => "model_refusal",
+            Self::OutputInvalid => "output_invalid",
+            Self::ToolsUnavailable => "tools_unavailable",
+            Self::CrashLoop => "crash_loop",
+            Self::InternalError => "internal_error",
+        }
+    }
+}
+
+impl From<Limit> for StopReason {
+    fn from(limit: Limit) -> Self {
+        match limit {
+            Limit::MaxSteps => Self::MaxSteps,
+            Limit::MaxTokens => Self::MaxTokens,
+            Limit::MaxToolCalls => Self::MaxToolCalls,
+            Limit::MaxCost => Self::MaxCost,
+            Limit::Timeout => Self::Timeout,
+        }
+    }
+}
+
+/// How a run ended, or will.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Why.
+    pub reason: StopReason,
+    /// `error.code`: the reason, or a finer word.
+    pub code: String,
+    /// What happened, for people.
+    pub detail: String,
+    /// The step it happened in; `None` before the first.
+    pub step: Option<u32>,
+    /// The tool it happened with.
+    pub tool_name: Option<String>,
+}
+
+/// A call that was denied (contract, "Run").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denied {
+    /// Which.
+    pub tool_call_id: CallId,
+    /// Tool.
+    pub tool_name: String,
+    /// Hash of its input: the same again is denied again.
+    pub input_hash: String,
+    /// Why.
+    pub reason: String,
+    /// Who.
+    pub decided_by: String,
+}
+
+/// The time of a run that counts: working or queued, not waiting for people.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Milliseconds before `since`.
+    pub ran_ms: u64,
+    /// It runs since then; `None`: it stands.
+    pub since: Option<Millis>,
+}
+
+impl Clock {
+    /// Milliseconds that count, up to `now`.
+    pub fn elapsed_ms(self, now: Millis) -> u64 {
+        let running = self.since.map_or(0, |since| u64::try_from(now - since).unwrap_or(0));
+        self.ran_ms + running
+    }
+
+    /// Lets it stand.
+    pub fn stop(&mut self, now: Millis) {
+        *self = Self { ran_ms: self.elapsed_ms(now), since: None };
+    }
+
+    /// Lets it run.
+    pub fn start(&mut self, now: Millis) {
+        if self.since.is_none() {
+            self.since = Some(now);
+        }
+    }
+
+    /// When `limit_ms` will have passed, if it runs.
+    pub fn due(self, limit_ms: u64) -> Option<Millis> {
+        let left = i64::try_from(limit_ms.saturating_sub(self.ran_ms)).unwrap_or(i64::MAX);
+        self.since.map(|since| since.saturating_add(left))
+    }
+}

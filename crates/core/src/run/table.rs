@@ -1,0 +1,105 @@
+//! Every event in every place: what is legal, and what comes of it.
+
+mod approvals;
+mod budgets;
+mod crashes;
+mod ends;
+mod keys;
+mod models;
+mod samples;
+mod several;
+mod uncertain;
+
+use super::step::name;
+use super::trial::{Trial, approved, said, unclear};
+use super::{Event, SubmittedStatus};
+use crate::budget::BudgetPatch;
+use crate::id::{ApprovalId, CallId, MessageId};
+use crate::model::FailureKind;
+use crate::permission::Effect;
+use crate::run::{Reconciliation, Submitted};
+use crate::tool::{Output, Reconciled, ResultStatus};
+
+/// Events down, places across: `x` is legal, `.` is not. The places from `asked` on are stages of the call that the event
+/// is about; `ending` is a run that waits for a write before it ends.
+const TABLE: &str = "
+                     queued boundary rebuild model retry budget ended | asked ready key out backoff parked reconciling asked_uncertain done ending
+Started                 x      .        .      .     .     .      .   |   .     .    .   .     .       .         .            .        .     .
+Recovered               x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
+ContextBuilt            .      x        x      .     .     .      .   |   .     .    .   .     .       .         .            .        .     .
+ContextOverflowed       .      x        x      .     .     .      .   |   .     .    .   .     .       .         .            .        .     .
+ModelReplied            .      .        .      x     .     .      .   |   .     .    .   .     .       .         .            .        .     .
+ModelFailed             .      .        .      x     .     .      .   |   .     .    .   .     .       .         .            .        .     .
+CallDecided             .      .        .      .     .     .      .   |   x     .    .   .     .       .         .            .        .     .
+KeyFree                 .      .        .      .     .     .      .   |   .     .    x   .     .       .         .            .        .     .
+KeyTaken                .      .        .      .     .     .      .   |   .     .    x   .     .       .         .            .        .     .
+ToolAttempted           .      .        .      .     .     .      .   |   .     .    .   x     .       .         .            .        .     x
+ToolReconciled          .      .        .      .     .     .      .   |   .     .    .   .     .       .         x            .        .     .
+EffectSettled           .      .        .      .     .     .      .   |   .     .    .   .     .       .         .            x        .     .
+ToolResultSubmitted     .      .        .      .     .     .      .   |   .     .    .   .     .       x         .            .        .     .
+Steered                 x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
+TimerFired              x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
+CancelRequested         x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
+BudgetChanged           x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
+BudgetDenied            .      .        .      .     .     x      .   |   .     .    .   .     .       .         .            .        .     .
+Broken                  x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
+";
+
+#[test]
+fn every_event_in_every_place() {
+    let mut lines = TABLE.trim_matches('\n').lines();
+    let places: Vec<&str> = words(lines.next().expect("places"));
+    for (row, line) in lines.enumerate() {
+        let cells = words(line);
+        assert_eq!(cells.len(), places.len() + 1, "{line}");
+        for (place, cell) in places.iter().zip(&cells[1..]) {
+            let (mut trial, index) = samples::at(place);
+            let call = trial.state.calls.get(index).map_or(CallId(uuid::Uuid::from_u128(3)), |call| call.id);
+            let event = events(&mut trial, call).swap_remove(row);
+            assert_eq!(name(&event), cells[0], "the order of the table");
+            let before = trial.state.clone();
+            match trial.happens(event) {
+                Ok(_) => assert_eq!(*cell, "x", "{} is legal in {place}", cells[0]),
+                Err(error) => {
+                    assert_eq!(*cell, ".", "{} is illegal in {place}", cells[0]);
+                    assert_eq!((error.phase, error.event), (before.phase, cells[0]));
+                    assert_eq!(trial.state, before);
+                }
+            }
+        }
+    }
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().filter(|word| *word != "|").collect()
+}
+
+/// One event of each kind, in the table's order, about `call` where it is about one.
+fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
+    let at = trial.now;
+    let approval = trial.state.budget_ask.map_or(ApprovalId(call.0), |ask| ask.approval_id);
+    let message_id = MessageId(trial.new_id());
+    let submitted = Submitted { status: SubmittedStatus::Succeeded, output: Output::plain("M"), error_code: None };
+    let reconciliation = Reconciliation { state: Reconciled::Applied, result: None };
+    vec![
+        Event::Started { at },
+        Event::Recovered { at, deaths: 1 },
+        trial.built(10),
+        Event::ContextOverflowed { at, tokens: 9, max_tokens: 5 },
+        trial.replied(&said("done", &[]), false),
+        trial.failed(FailureKind::Passing, 503, None),
+        Event::CallDecided { at, call, verdict: approved(Effect::Allow, None), by: "key_a".into(), reason: None },
+        Event::KeyFree { at, call },
+        trial.key_taken_by(call, true, ResultStatus::Succeeded),
+        Event::ToolAttempted { at, call, outcome: unclear(), jitter: 0 },
+        Event::ToolReconciled { at, call, reconciliation },
+        Event::EffectSettled { at, call, applied: true, content: None, by: "key_a".into() },
+        Event::ToolResultSubmitted { at, call, submitted },
+        Event::Steered { at, message_id, content: "be brief".into() },
+        Event::TimerFired { at },
+        Event::CancelRequested { at, reason: Some("enough".into()) },
+        Event::BudgetChanged { at, patch: BudgetPatch { max_steps: Some(99), ..BudgetPatch::default() }, by: "key_a".into() },
+        Event::BudgetDenied { at, approval, by: "key_a".into() },
+        Event::Broken { at, code: "store_broken".into(), detail: "it broke".into() },
+    ]
+}

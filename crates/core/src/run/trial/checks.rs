@@ -1,0 +1,134 @@
+//! What holds after every event, whatever it was.
+
+use std::collections::BTreeSet;
+
+use super::{Trial, history};
+use crate::budget::before_model_call;
+use crate::id::ApprovalId;
+use crate::run::{
+    Call, Command, EventType, Phase, Record, RunState, Stage, Status, StopReason, next_due, outstanding,
+};
+
+impl Trial {
+    pub(super) fn check(&self, before: &RunState, records: &[Record]) {
+        self.check_something_is_next();
+        self.check_limits(records);
+        self.check_waiting();
+        self.check_steps();
+        super::events::check(self, records);
+        if self.state.is_ended() {
+            self.check_end(before);
+        }
+    }
+
+    /// Law 1: a live run is never stuck. Limits of time don't count as something to do.
+    fn check_something_is_next(&self) {
+        let state = &self.state;
+        let commands = outstanding(state);
+        let distinct: BTreeSet<String> = commands.iter().map(|command| format!("{command:?}")).collect();
+        assert_eq!(distinct.len(), commands.len(), "a command is outstanding once");
+        let retry = state.phase == Phase::Model && state.model.not_before.is_some()
+            || state.calls.iter().any(|call| matches!(call.stage, Stage::Backoff { .. }));
+        match state.status {
+            Status::Running if state.ending.is_some() => assert!(!commands.is_empty(), "it ends when they are done"),
+            Status::Running => {
+                assert!(!commands.is_empty() || retry, "stuck: {state:?}");
+                assert!(!retry || next_due(state).is_some());
+            }
+            Status::WaitingApproval => assert!(!self.tables.pending().is_empty(), "it waits for nobody"),
+            Status::WaitingTool => assert!(state.calls.iter().any(|call| matches!(call.stage, Stage::Parked { .. }))),
+            _ => assert!(commands.is_empty()),
+        }
+        if state.status.is_waiting() {
+            assert!(commands.is_empty(), "a waiting run holds nothing");
+            assert!(state.clock.since.is_none(), "waiting for people costs no time");
+            assert!(next_due(state).is_some(), "nobody is waited for forever");
+        }
+    }
+
+    /// Nothing begins over a limit.
+    fn check_limits(&self, records: &[Record]) {
+        let (state, tables) = (&self.state, &self.tables);
+        assert_eq!(state.used.tool_calls as usize, tables.ledger.entries.len(), "each executed call has its entry");
+        assert_eq!(state.used.steps, state.step);
+        let begins = |wanted: EventType| records.iter().any(|r| matches!(r, Record::Event { kind, .. } if *kind == wanted));
+        if begins(EventType::StepStarted) {
+            assert!(state.used.steps <= state.budgets.max_steps);
+        }
+        if begins(EventType::ToolStarted) {
+            assert!(state.used.tool_calls <= state.budgets.max_tool_calls);
+        }
+        if outstanding(state).iter().any(|command| matches!(command, Command::CallModel { .. })) {
+            history::check(self.tables.messages.iter());
+        }
+        if begins(EventType::ModelStarted) {
+            assert_eq!(before_model_call(&state.budgets, &state.used, &state.estimate), None);
+        }
+    }
+
+    /// What people owe, by the state and by the rows.
+    fn check_waiting(&self) {
+        let of_call = |call: &Call| match call.stage {
+            Stage::Asked { .. } => Some(call.approval_id()),
+            Stage::AskedUncertain { .. } => Some(call.uncertain_approval_id()),
+            _ => None,
+        };
+        let by_state: BTreeSet<ApprovalId> = self.state.calls.iter().filter_map(of_call).collect();
+        let by_state = by_state.into_iter().chain(self.state.budget_ask.map(|ask| ask.approval_id)).collect();
+        let by_rows: BTreeSet<ApprovalId> = self.tables.pending().iter().map(|row| row.id).collect();
+        assert_eq!(by_rows, by_state, "pending approvals");
+        for call in &self.state.calls {
+            let told = &self.tables.calls[&call.id];
+            assert_eq!(told.result.is_some(), call.is_done());
+            let entry = self.tables.ledger.entries.get(&call.ledger_id());
+            match call.stage {
+                Stage::Out { attempt, .. } => {
+                    let entry = entry.expect("the intent before the effect");
+                    assert!(entry.outcome.is_none() && entry.attempts == attempt);
+                }
+                Stage::Backoff { .. } | Stage::Parked { .. } | Stage::Reconciling { .. } => {
+                    assert!(entry.expect("an entry").outcome.is_none());
+                }
+                Stage::Asked { .. } | Stage::Ready | Stage::Key => assert!(entry.is_none()),
+                Stage::AskedUncertain { .. } => assert!(entry.expect("an entry").outcome.is_some()),
+                Stage::Done(_) => {}
+            }
+        }
+    }
+
+    fn check_steps(&self) {
+        for (number, closed) in &self.tables.steps {
+            let open = *number == self.state.step && self.state.is_step_open();
+            assert_eq!(*closed, !open, "step {number} of a run in {:?}", self.state.phase);
+        }
+    }
+
+    fn check_end(&self, before: &RunState) {
+        let (state, tables) = (&self.state, &self.tables);
+        assert!(!before.is_ended() && state.ending.is_none() && state.budget_ask.is_none());
+        assert!(outstanding(state).is_empty() && next_due(state).is_none());
+        let end = state.end.as_ref().expect("an ended run says why");
+        assert_eq!(state.status, end.reason.status());
+        let (answer, error) = tables.ended.as_ref().expect("an end is written");
+        match state.status {
+            Status::Finished => assert!(answer.is_some() && error.is_none()),
+            Status::Cancelled => assert!(answer.is_none() && error.is_none()),
+            _ => {
+                let answer = answer.as_deref().expect("a sentence of the runtime's");
+                let error = error.as_ref().expect("an error");
+                assert!(["code", "message"].iter().all(|name| error[name].as_str().is_some_and(|text| !text.is_empty())));
+                assert_eq!(error["step"].as_u64(), (state.step > 0).then_some(u64::from(state.step)));
+                for word in [end.tool_name.clone(), end.step.map(|step| format!("step {step}"))].into_iter().flatten() {
+                    assert!(answer.contains(&word), "{answer:?} names {word}");
+                }
+            }
+        }
+        assert!(tables.pending().is_empty(), "nobody is asked after the end");
+        assert!(tables.calls.values().all(|call| call.result.is_some()), "every call has a result");
+        for entry in tables.ledger.started() {
+            assert!(end.reason == StopReason::Cancelled && entry.row.writes, "{entry:?} is left open");
+        }
+        assert!(tables.steps.values().all(|closed| *closed));
+        history::check(tables.messages.iter());
+    }
+}

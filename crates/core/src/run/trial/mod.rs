@@ -1,0 +1,130 @@
+//! A shell for tests: it keeps a run's state and what its records say in memory, and after every event it checks what must
+//! always hold.
+
+mod agent;
+mod checks;
+mod events;
+mod history;
+mod ledger;
+mod play;
+mod tables;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use uuid::Uuid;
+
+pub(super) use agent::agent;
+pub(super) use play::{approved, not_done, refused, said, unclear};
+use tables::Tables;
+
+use super::{Event, IllegalEvent, Record, RunConfig, RunState, Transition, step};
+use crate::Millis;
+use crate::budget::Budgets;
+use crate::id::{CallId, MessageId, RunId};
+use crate::message::{Message, Role};
+use crate::registry::Registry;
+
+/// When every trial begins.
+pub(super) const DAWN: Millis = 1_700_000_000_000;
+/// Deaths in one step that a run of a trial survives.
+pub(super) const MAX_RECOVERIES: u32 = 2;
+
+/// A run under test.
+pub(super) struct Trial {
+    pub(super) registry: Registry,
+    pub(super) state: RunState,
+    pub(super) tables: Tables,
+    pub(super) now: Millis,
+    pub(super) journal: Vec<Event>,
+    accepted: RunState,
+    ids: u128,
+}
+
+impl Trial {
+    /// A run of the test agent, changed by `changes` ([`agent`]), that was just accepted.
+    pub(super) fn new(changes: &Value) -> Self {
+        let registry = agent(changes);
+        let budgets = registry.spec.budgets.clone();
+        Self::accepted(registry, budgets, None)
+    }
+
+    /// A run of `registry` with its limits.
+    pub(super) fn accepted(registry: Registry, budgets: Budgets, deadline: Option<Millis>) -> Self {
+        let run_id = RunId(Uuid::from_u128(0x0123_4567_89ab_7def_8123_4567_89ab_cdef));
+        let state = RunState::accepted(run_id, budgets, 1, DAWN, deadline);
+        let mut trial = Self {
+            registry,
+            accepted: state.clone(),
+            state,
+            tables: Tables::default(),
+            now: DAWN,
+            journal: Vec::new(),
+            ids: 0,
+        };
+        let id = MessageId(trial.new_id());
+        trial.tables.message(Message {
+            id,
+            seq: 1,
+            role: Role::User,
+            content: "go".into(),
+            tool_calls: vec![],
+            tool_call_id: None,
+            step: None,
+            extra: None,
+        });
+        trial
+    }
+
+    /// A fresh id. They lie apart, since approvals take theirs from calls.
+    pub(super) fn new_id(&mut self) -> Uuid {
+        self.ids += 16;
+        Uuid::from_u128((0x018b_cfe5_6800_7000 << 64) | (0x8000 << 48) | self.ids)
+    }
+
+    /// Lets `event` happen. Everything that must hold is checked; an illegal event changes nothing.
+    pub(super) fn happens(&mut self, event: Event) -> Result<Vec<Record>, IllegalEvent> {
+        let config = RunConfig { registry: &self.registry, max_recoveries: MAX_RECOVERIES };
+        let stored = (round_trip(&self.state), round_trip(&event));
+        assert_eq!(stored.1, event, "an event survives its storage");
+        assert_eq!(stored.0, self.state, "a state survives its storage");
+        let done = step(config, self.state.clone(), event.clone());
+        assert_eq!(step(config, stored.0, stored.1), done, "the same event gives the same state");
+        let Transition { state, records } = done?;
+        assert!(!self.state.is_ended(), "nothing happens after the end");
+        self.tables.fold(&event, &records, self.now);
+        let before = std::mem::replace(&mut self.state, state);
+        self.journal.push(event);
+        self.check(&before, &records);
+        Ok(records)
+    }
+
+    /// Lets a legal `event` happen.
+    pub(super) fn must(&mut self, event: Event) -> Vec<Record> {
+        let what = format!("{event:?}");
+        match self.happens(event) {
+            Ok(records) => records,
+            Err(error) => panic!("{error}: {what}\nin {:?}", self.state),
+        }
+    }
+
+    /// The journal, read back from storage and folded from the start, gives this state.
+    pub(super) fn check_journal(&self) {
+        let config = RunConfig { registry: &self.registry, max_recoveries: MAX_RECOVERIES };
+        let fold = |state: RunState, event: &Event| {
+            step(config, state, round_trip(event)).expect("a journal holds legal events").state
+        };
+        assert_eq!(self.journal.iter().fold(round_trip(&self.accepted), fold), self.state);
+    }
+
+    /// Ids of the open step's calls, in their order.
+    pub(super) fn call_ids(&self) -> Vec<CallId> {
+        self.state.calls.iter().map(|call| call.id).collect()
+    }
+}
+
+/// Writes and reads back, as the store does.
+pub(super) fn round_trip<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    let text = serde_json::to_string(value).expect("it can be written");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+}

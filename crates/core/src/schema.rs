@@ -1,0 +1,134 @@
+//! JSON Schemas from outside: compiled once, judged as written, never fetched from anywhere.
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+
+use crate::FieldError;
+
+/// Most findings that one judgement reports; more help nobody to mend a call.
+const MAX_FINDINGS: usize = 8;
+/// Bytes that one compiled pattern may take.
+const PATTERN_BYTES: usize = 1 << 20;
+/// Bytes that the text of one schema may have.
+pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+
+/// A compiled schema.
+#[derive(Debug)]
+pub struct Schema(Validator);
+
+impl Schema {
+    /// Compiles `schema`: JSON Schema 2020-12 unless `$schema` names another draft; `$ref` may only point within it.
+    ///
+    /// # Errors
+    /// What is wrong, with a pointer into the schema.
+    pub fn compile(schema: &Value) -> Result<Self, FieldError> {
+        if !schema.is_object() && !schema.is_boolean() {
+            return Err(FieldError::new("", "a JSON Schema is an object"));
+        }
+        if schema.to_string().len() > MAX_SCHEMA_BYTES {
+            return Err(FieldError::new("", format!("the schema is larger than {MAX_SCHEMA_BYTES} bytes")));
+        }
+        if let Some(error) = outside_reference(schema, "") {
+            return Err(error);
+        }
+        jsonschema::options()
+            .offline()
+            .should_validate_formats(true)
+            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
+            .build(schema)
+            .map(Self)
+            .map_err(|error| FieldError::new(error.instance_path().to_string(), short(&error.to_string())))
+    }
+
+    /// Whether `instance` fits.
+    pub fn fits(&self, instance: &Value) -> bool {
+        self.0.is_valid(instance)
+    }
+
+    /// What in `instance` doesn't fit, at most eight findings; empty if it fits.
+    pub fn findings(&self, instance: &Value) -> Vec<FieldError> {
+        self.0
+            .iter_errors(instance)
+            .take(MAX_FINDINGS)
+            .map(|error| FieldError::new(error.instance_path().to_string(), short(&error.to_string())))
+            .collect()
+    }
+}
+
+/// The first `$ref`, `$dynamicRef` or the like that points out of the schema itself.
+fn outside_reference(schema: &Value, at: &str) -> Option<FieldError> {
+    match schema {
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(i, item)| outside_reference(item, &format!("{at}/{i}")))
+        }
+        Value::Object(map) => map.iter().find_map(|(name, item)| {
+            let here = format!("{at}/{}", crate::field_error::pointer_token(name));
+            match (name.as_str(), item) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) if !target.starts_with('#') => {
+                    Some(FieldError::new(here, "a reference may only point within the schema (\"#…\")"))
+                }
+                // Data, not schemas: a property named $ref in there is no reference.
+                ("enum" | "const" | "default" | "examples", _) => None,
+                _ => outside_reference(item, &here),
+            }
+        }),
+        _ => None,
+    }
+}
+
+/// An error's text without the whole instance in it, should that be long.
+fn short(text: &str) -> String {
+    let head = crate::text::head(text, 300);
+    if head.len() < text.len() { format!("{head}…") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn references_leave_the_schema_for_nowhere() {
+        for target in ["https://schemas.example/money.json", "file:///etc/passwd", "other.json#/a"] {
+            let error = Schema::compile(&json!({"properties": {"a": {"allOf": [{"$ref": target}]}}})).expect_err(target);
+            assert_eq!(error.pointer, "/properties/a/allOf/0/$ref");
+        }
+        assert!(Schema::compile(&json!({"$ref": "#/$defs/a", "$defs": {"a": {}}})).is_ok());
+        assert!(Schema::compile(&json!({"enum": [{"$ref": "not a reference"}]})).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_schema_is_refused() {
+        for schema in [json!("object"), json!({"type": "objekt"}), json!({"properties": ["a"]}), json!(5)] {
+            assert!(Schema::compile(&schema).is_err(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_coerced_and_findings_name_the_place() {
+        let schema = Schema::compile(&json!({"properties": {"n": {"type": "integer", "maximum": 9}}})).expect("schema");
+        assert_eq!(schema.findings(&json!({"n": "5"}))[0].pointer, "/n");
+        assert_eq!(schema.findings(&json!({"n": 10})).len(), 1);
+        assert!(schema.fits(&crate::json::parse(r#"{"n": 2.0}"#).expect("JSON")));
+        let wide = Schema::compile(&json!({"properties": {"n": {"type": "integer"}}})).expect("schema");
+        assert!(wide.fits(&crate::json::parse(r#"{"n": 1234567890123456789012}"#).expect("JSON")));
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_comes_to_an_end() {
+        let round = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}});
+        for schema in [json!({"$ref": "#"}), json!({"allOf": [{"$ref": "#"}]}), round] {
+            let schema = Schema::compile(&schema).expect("schema");
+            assert_eq!(schema.fits(&json!({})), schema.findings(&json!({})).is_empty());
+        }
+    }
+
+    #[test]
+    fn other_drafts_are_read_as_they_are() {
+        let schema = json!({"$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"both": {"items": [{"type": "integer"}, {"type": "string"}], "additionalItems": false}}});
+        let schema = Schema::compile(&schema).expect("schema");
+        assert!(schema.fits(&json!({"both": [1, "a"]})));
+        assert!(!schema.fits(&json!({"both": [1, "a", 2]})));
+    }
+}

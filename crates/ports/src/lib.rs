@@ -1,0 +1,17 @@
+//! The traits at the rim of the engine: what it asks of models, tools and the store, and what they answer.
+//!
+//! The engine knows these and nothing of HTTP, SQL or vendors.
+
+pub mod commit;
+pub mod model;
+pub mod observe;
+pub mod signals;
+pub mod store;
+pub mod tool;
+
+pub use commit::{Commit, CommitOutcome, Inbound, InboundBody, Release, StoredArtifact};
+pub use model::{DeltaSink, ModelProvider, ModelTarget};
+pub use observe::Observer;
+pub use signals::{OwnedInbox, Progress, Signal, Signals};
+pub use store::{Claimed, Lease, LoadedRun, RunStore, StoreError, Wake};
+pub use tool::{PreparedCall, ToolExecutor};

@@ -1,0 +1,164 @@
+//! RunStore: the engine's side of the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use answerable_core::id::{CallId, LedgerId, RunId, TenantId};
+use answerable_core::ledger::Outcome;
+use answerable_core::message::Message;
+use answerable_core::permission::{Grant, Policy};
+use answerable_core::run::{KeyHolder, RunState};
+use answerable_core::{Millis, agent::AgentSpec};
+use async_trait::async_trait;
+use secrecy::SecretString;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::commit::{Commit, CommitOutcome, Inbound, StoredArtifact};
+use crate::model::ModelTarget;
+
+/// Why the store can't answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It may answer later: the connection is gone, the pool is full, the server restarts.
+    #[error("the database is away: {0}")]
+    Away(String),
+    /// It won't: what was asked or what is stored makes no sense to it.
+    #[error("the store failed: {0}")]
+    Broken(String),
+}
+
+/// The right to work on a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// The run's tenant.
+    pub tenant_id: TenantId,
+    /// The run.
+    pub run_id: RunId,
+    /// Rises with each claim; only the holder of the newest writes.
+    pub epoch: i64,
+}
+
+/// A run that this server has claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claimed {
+    /// The lease.
+    pub lease: Lease,
+    /// Servers that died with the run so far.
+    pub deaths: u32,
+    /// A run that never started may start now; if not, it was claimed for something else (a cancel, its time is up).
+    pub may_start: bool,
+}
+
+/// All that is needed to go on with a run.
+#[derive(Debug, Clone)]
+pub struct LoadedRun {
+    /// The state.
+    pub state: RunState,
+    /// Commits so far: what the next one expects.
+    pub seq: i64,
+    /// The pinned agent.
+    pub agent: AgentSpec,
+    /// Hash of the pinned agent, for caching what is compiled of it.
+    pub agent_hash: String,
+    /// Agent and thread, for grants.
+    pub agent_id: Option<Uuid>,
+    /// Thread, if it has one.
+    pub thread_id: Option<Uuid>,
+    /// The run's context.
+    pub context: Value,
+    /// Its trace.
+    pub trace_id: String,
+    /// The history: of earlier runs of its thread, then its own.
+    pub history: Vec<Message>,
+    /// Inputs of the open step's calls.
+    pub inputs: BTreeMap<CallId, Value>,
+    /// What waits for it.
+    pub inbox: Vec<Inbound>,
+    /// The newest number that the inbox has had.
+    pub known_inbox: i64,
+}
+
+/// When a run that is handed back needs a server again. Something that comes in wakes it in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// At once.
+    Now,
+    /// Not before.
+    At(Millis),
+    /// Not by itself.
+    OnInbox,
+}
+
+/// What the gate judges by at this moment, beside the agent.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// The tenant's policy, and its version.
+    pub tenant_policy: Option<Policy>,
+    /// Remembered approvals that cover the run.
+    pub grants: Vec<Grant>,
+}
+
+/// The engine's side of the store. Cross-tenant only where a lease isn't there yet.
+#[async_trait]
+pub trait RunStore: Send + Sync {
+    /// Claims up to `limit` runs that have something to do, fairly between tenants.
+    async fn claim(&self, server: Uuid, limit: usize, lease_for: Duration) -> Result<Vec<Claimed>, StoreError>;
+
+    /// Claims runs whose server died, but none of `held`: those this process works on still, and if it was only slow it
+    /// renews them. Counts a death for each.
+    async fn reclaim(&self, server: Uuid, limit: usize, lease_for: Duration, held: &[Uuid])
+    -> Result<Vec<Claimed>, StoreError>;
+
+    /// Renews leases; gives those that are still held.
+    async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<BTreeSet<Uuid>, StoreError>;
+
+    /// Gives a run back unfinished: any server may go on with it from then on. Counts no death.
+    async fn hand_back(&self, lease: Lease, wake: Wake) -> Result<(), StoreError>;
+
+    /// Loads a run. `None`: the lease is lost.
+    async fn load(&self, lease: Lease) -> Result<Option<LoadedRun>, StoreError>;
+
+    /// The one write: all of it or nothing, and nothing without the lease and the expected `seq`.
+    /// After [`StoreError::Away`] it is unknown whether it was stored: the same commit under the same `id` may be sent
+    /// again, and is stored once.
+    async fn commit(&self, lease: Lease, seq: i64, commit: Commit, id: Uuid) -> Result<CommitOutcome, StoreError>;
+
+    /// What waits for a run, of numbers over `after`.
+    async fn inbox(&self, lease: Lease, after: i64) -> Result<Vec<Inbound>, StoreError>;
+
+    /// What the gate judges by now.
+    async fn rules(&self, lease: Lease, thread_id: Option<Uuid>, agent_id: Option<Uuid>) -> Result<Rules, StoreError>;
+
+    /// A tenant's provider.
+    async fn model_target(&self, tenant_id: TenantId, name: &str) -> Result<Option<ModelTarget>, StoreError>;
+
+    /// Those of the named secrets that exist.
+    async fn secrets(&self, tenant_id: TenantId, names: &[String]) -> Result<BTreeMap<String, SecretString>, StoreError>;
+
+    /// The tenant's signing secrets for tool calls, the newest first; made at the first call.
+    async fn signing_secrets(&self, tenant_id: TenantId) -> Result<Vec<SecretString>, StoreError>;
+
+    /// Who has a business key of a tool. `Err(())` inside: somebody whose call is still under way.
+    async fn key_holder(
+        &self,
+        tenant_id: TenantId,
+        tool_name: &str,
+        key: &str,
+        input_hash: &str,
+    ) -> Result<Option<Result<KeyHolder, ()>>, StoreError>;
+
+    /// Writes down what became of a call whose run has ended, if its entry is still open. Needs no lease: a late effect is
+    /// a fact, whoever learns of it.
+    async fn late_outcome(
+        &self,
+        lease: Lease,
+        ledger_id: LedgerId,
+        attempts: u32,
+        outcome: Outcome,
+        artifact: Option<StoredArtifact>,
+    ) -> Result<(), StoreError>;
+
+    /// Ends a lease that was kept for late calls; entries that are still open become uncertain (writes) or failed (reads).
+    async fn settle_ended(&self, lease: Lease) -> Result<(), StoreError>;
+}

@@ -1,0 +1,186 @@
+//! Approvals as they are shown. Deciding them is in [`crate::decisions`].
+
+use answerable_core::id::{ApprovalId, RunId, TenantId};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::error::store_error;
+use crate::links::{self, LinkState};
+use crate::tx::{SystemTx, TenantTx};
+use crate::{Result, Store};
+
+/// An approval (contract, "Approvals").
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ApprovalRecord {
+    /// Its id.
+    pub approval_id: Uuid,
+    /// Order of asking.
+    pub ord: i64,
+    /// Run.
+    pub run_id: Uuid,
+    /// The call it is about; none for a budget.
+    pub call_id: Option<Uuid>,
+    /// Step.
+    pub step: i32,
+    /// `tool_call`, `uncertain_effect` or `budget`.
+    pub kind: String,
+    /// Tool.
+    pub tool_name: Option<String>,
+    /// The model's own input of the call.
+    pub input: Option<Value>,
+    /// What a person put in its place.
+    pub edited_input: Option<Value>,
+    /// Hash of the input it is bound to.
+    pub input_hash: Option<String>,
+    /// The tool's risk.
+    pub risk: Option<String>,
+    /// Why people are asked.
+    pub reason: String,
+    /// `pending`, `approved`, `denied`, `expired` or `cancelled`.
+    pub status: String,
+    /// Different deciders that it takes.
+    pub required: i32,
+    /// Votes so far: `{decision, by, at, of}`; `of` says for which input or answer.
+    pub votes: Value,
+    /// `approve`, `deny` or `answer`, once it is decided.
+    pub decision: Option<String>,
+    /// People have until then.
+    pub expires_at: DateTime<Utc>,
+    /// When they were asked.
+    pub created_at: DateTime<Utc>,
+    /// When it was decided.
+    pub decided_at: Option<DateTime<Utc>>,
+    /// Who decided.
+    pub decided_by: Option<String>,
+}
+
+/// Which approvals to list.
+#[derive(Debug, Clone, Default)]
+pub struct ApprovalFilter {
+    /// With this status.
+    pub status: Option<String>,
+    /// Of this run.
+    pub run_id: Option<RunId>,
+}
+
+impl TenantTx {
+    /// Approvals of all runs, newest first, before place `before`.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn approval_list(&mut self, filter: &ApprovalFilter, before: Option<i64>, limit: i64) -> Result<Vec<ApprovalRecord>> {
+        let tenant = self.tenant();
+        sqlx::query_as!(
+            ApprovalRecord,
+            r#"SELECT a.approval_id, a.ord, a.run_id, a.call_id, a.step, a.kind, a.tool_name,
+                   CASE WHEN a.kind = 'tool_call' THEN coalesce(c.original_input, c.input) ELSE c.input END AS input,
+                   a.edited_input, a.input_hash, a.risk, a.reason, a.status, a.required, a.votes, a.decision,
+                   a.expires_at, a.created_at, a.decided_at, a.decided_by
+               FROM approvals a LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.call_id = a.call_id
+               WHERE a.tenant_id = $1 AND ($2::text IS NULL OR a.status = $2) AND ($3::uuid IS NULL OR a.run_id = $3)
+                   AND ($4::bigint IS NULL OR a.ord < $4)
+               ORDER BY a.ord DESC LIMIT $5"#,
+            tenant,
+            filter.status,
+            filter.run_id.map(|id| id.0),
+            before,
+            limit,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
+    /// All that a run asked for, oldest first, after place `after`.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn approval_list_of_run(&mut self, run_id: RunId, after: i64, limit: i64) -> Result<Vec<ApprovalRecord>> {
+        let tenant = self.tenant();
+        sqlx::query_as!(
+            ApprovalRecord,
+            r#"SELECT a.approval_id, a.ord, a.run_id, a.call_id, a.step, a.kind, a.tool_name,
+                   CASE WHEN a.kind = 'tool_call' THEN coalesce(c.original_input, c.input) ELSE c.input END AS input,
+                   a.edited_input, a.input_hash, a.risk, a.reason, a.status, a.required, a.votes, a.decision,
+                   a.expires_at, a.created_at, a.decided_at, a.decided_by
+               FROM approvals a LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.call_id = a.call_id
+               WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.ord > $3
+               ORDER BY a.ord LIMIT $4"#,
+            tenant,
+            run_id.0,
+            after,
+            limit,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
+    /// One approval.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn approval_fetch(&mut self, approval_id: ApprovalId) -> Result<Option<ApprovalRecord>> {
+        let tenant = self.tenant();
+        sqlx::query_as!(
+            ApprovalRecord,
+            r#"SELECT a.approval_id, a.ord, a.run_id, a.call_id, a.step, a.kind, a.tool_name,
+                   CASE WHEN a.kind = 'tool_call' THEN coalesce(c.original_input, c.input) ELSE c.input END AS input,
+                   a.edited_input, a.input_hash, a.risk, a.reason, a.status, a.required, a.votes, a.decision,
+                   a.expires_at, a.created_at, a.decided_at, a.decided_by
+               FROM approvals a LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.call_id = a.call_id
+               WHERE a.tenant_id = $1 AND a.approval_id = $2"#,
+            tenant,
+            approval_id.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)
+    }
+}
+
+/// Whose approval a link is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkedApproval {
+    /// This tenant's, and the link still holds.
+    Of(TenantId),
+    /// The link's time is over.
+    Expired,
+    /// The link isn't ours, or not for this approval.
+    Forged,
+}
+
+impl Store {
+    /// Looks at a decision link's token.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn approval_link(&self, approval_id: ApprovalId, token: &str) -> Result<LinkedApproval> {
+        let mut tx = self.system().await?;
+        let Some((tenant_id, input_hash, now)) = tx.approval_tenant(approval_id).await? else {
+            return Ok(LinkedApproval::Forged);
+        };
+        let hash = input_hash.unwrap_or_default();
+        Ok(match links::verify(self.sealer(), approval_id, &hash, token) {
+            LinkState::Forged => LinkedApproval::Forged,
+            LinkState::Valid { expires_at } if expires_at <= now.timestamp_millis() => LinkedApproval::Expired,
+            LinkState::Valid { .. } => LinkedApproval::Of(tenant_id),
+        })
+    }
+}
+
+impl SystemTx {
+    /// Whose an approval is, the hash that its link is bound to, and the database's clock.
+    async fn approval_tenant(&mut self, approval_id: ApprovalId) -> Result<Option<(TenantId, Option<String>, DateTime<Utc>)>> {
+        let row = sqlx::query!(
+            r#"SELECT tenant_id, input_hash, clock_timestamp() AS "now!" FROM approvals WHERE approval_id = $1"#,
+            approval_id.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(row.map(|row| (TenantId(row.tenant_id), row.input_hash, row.now)))
+    }
+}

@@ -1,0 +1,88 @@
+//! Artifacts: outputs that were kept whole.
+
+use answerable_core::id::{ArtifactId, RunId};
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::store_error;
+use crate::tx::TenantTx;
+
+/// An artifact without its bytes (contract, "Shapes").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactRecord {
+    /// Its id.
+    pub artifact_id: Uuid,
+    /// Run.
+    pub run_id: Uuid,
+    /// The call that made it.
+    pub call_id: Uuid,
+    /// What it is.
+    pub media_type: String,
+    /// Length.
+    pub bytes: i64,
+    /// `sha256:` and the hex SHA-256 of the bytes.
+    pub sha256: String,
+    /// When.
+    pub created_at: DateTime<Utc>,
+}
+
+impl TenantTx {
+    /// A run's artifacts after the one of id `after`, oldest first.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn artifact_list(&mut self, run_id: RunId, after: Option<Uuid>, limit: i64) -> Result<Vec<ArtifactRecord>> {
+        let tenant = self.tenant();
+        sqlx::query_as!(
+            ArtifactRecord,
+            "SELECT artifact_id, run_id, call_id, media_type, bytes, sha256, created_at FROM artifacts
+             WHERE tenant_id = $1 AND run_id = $2 AND ($3::uuid IS NULL OR (created_at, artifact_id) > (
+                 SELECT created_at, artifact_id FROM artifacts WHERE tenant_id = $1 AND artifact_id = $3))
+             ORDER BY created_at, artifact_id LIMIT $4",
+            tenant,
+            run_id.0,
+            after,
+            limit,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
+    /// One artifact.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn artifact_fetch(&mut self, artifact_id: ArtifactId) -> Result<Option<ArtifactRecord>> {
+        let tenant = self.tenant();
+        sqlx::query_as!(
+            ArtifactRecord,
+            "SELECT artifact_id, run_id, call_id, media_type, bytes, sha256, created_at FROM artifacts
+             WHERE tenant_id = $1 AND artifact_id = $2",
+            tenant,
+            artifact_id.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
+    /// An artifact's media type and bytes.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn artifact_content(&mut self, artifact_id: ArtifactId) -> Result<Option<(String, Bytes)>> {
+        let tenant = self.tenant();
+        let row = sqlx::query!(
+            "SELECT media_type, content FROM artifacts WHERE tenant_id = $1 AND artifact_id = $2",
+            tenant,
+            artifact_id.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(row.map(|row| (row.media_type, row.content.into())))
+    }
+}

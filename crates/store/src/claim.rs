@@ -1,0 +1,215 @@
+//! Who works on what: claiming, renewing, handing back. The database's clock alone is used.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use answerable_core::id::{RunId, TenantId};
+use answerable_ports::{Claimed, Lease, Signal, Wake};
+use sqlx::postgres::types::PgInterval;
+use uuid::Uuid;
+
+use crate::error::store_error;
+use crate::tx::{SystemTx, TenantTx};
+use crate::{Result, Store};
+
+/// Serialises claiming between servers, so that limits of tenants are counted and not raced for.
+const CLAIM_LOCK: i64 = 0x616e_7377_636c_616d;
+
+struct ClaimRow {
+    tenant_id: Uuid,
+    run_id: Uuid,
+    epoch: i64,
+    deaths: i32,
+    may_start: Option<bool>,
+}
+
+impl From<ClaimRow> for Claimed {
+    fn from(row: ClaimRow) -> Self {
+        Self {
+            lease: Lease { tenant_id: TenantId(row.tenant_id), run_id: RunId(row.run_id), epoch: row.epoch },
+            deaths: u32::try_from(row.deaths).unwrap_or(0),
+            may_start: row.may_start.unwrap_or(false),
+        }
+    }
+}
+
+impl Store {
+    /// Claims up to `limit` runs that are due. Between tenants it goes by weight: whoever has the fewest places for its
+    /// weight is next. A run whose thread or concurrency key is taken stays where it is, and so does one whose tenant has
+    /// all its places taken, unless it was cancelled or its time is over: that needs no place.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn claim(&self, server: Uuid, limit: usize, lease_for: Duration) -> Result<Vec<Claimed>> {
+        let mut tx = self.system().await?;
+        sqlx::query!("SELECT pg_advisory_xact_lock($1)", CLAIM_LOCK).execute(tx.conn()).await.map_err(store_error)?;
+        let rows = tx.claim_due(server, limit, lease_for).await?;
+        tx.commit().await?;
+        Ok(rows)
+    }
+
+    /// Claims runs whose server let its lease run out, but none of `held`. Each is a death.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn reclaim(&self, server: Uuid, limit: usize, lease_for: Duration, held: &[Uuid]) -> Result<Vec<Claimed>> {
+        let mut tx = self.system().await?;
+        let rows = sqlx::query_as!(
+            ClaimRow,
+            r#"WITH dead AS MATERIALIZED (
+                   SELECT tenant_id, run_id FROM run_queue
+                   WHERE lease_owner IS NOT NULL AND lease_until < now() AND run_id <> ALL ($4)
+                   ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
+               ), taken AS (
+                   UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, epoch = q.epoch + 1,
+                       deaths = q.deaths + CASE WHEN q.ended THEN 0 ELSE 1 END
+                   FROM dead WHERE q.tenant_id = dead.tenant_id AND q.run_id = dead.run_id
+                   RETURNING q.tenant_id, q.run_id, q.epoch, q.deaths
+               ), fenced AS (
+                   UPDATE run_states s SET epoch = taken.epoch FROM taken
+                   WHERE s.tenant_id = taken.tenant_id AND s.run_id = taken.run_id RETURNING s.run_id
+               )
+               SELECT tenant_id, run_id, epoch, deaths, true AS may_start FROM taken
+               WHERE run_id IN (SELECT run_id FROM fenced)"#,
+            server,
+            as_count(limit),
+            interval(lease_for),
+            held,
+        )
+        .fetch_all(tx.conn())
+        .await
+        .map_err(store_error)?;
+        tx.commit().await?;
+        Ok(rows.into_iter().map(Claimed::from).collect())
+    }
+
+    /// Renews leases in one statement; gives the runs that are still held.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<BTreeSet<Uuid>> {
+        let mut tx = self.system().await?;
+        let tenants: Vec<Uuid> = leases.iter().map(|lease| lease.tenant_id.0).collect();
+        let runs: Vec<Uuid> = leases.iter().map(|lease| lease.run_id.0).collect();
+        let epochs: Vec<i64> = leases.iter().map(|lease| lease.epoch).collect();
+        let held = sqlx::query_scalar!(
+            "UPDATE run_queue q SET lease_until = now() + $5
+             FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS held(tenant_id, run_id, epoch)
+             WHERE q.tenant_id = held.tenant_id AND q.run_id = held.run_id AND q.epoch = held.epoch AND q.lease_owner = $4
+             RETURNING q.run_id",
+            &tenants,
+            &runs,
+            &epochs,
+            server,
+            interval(lease_for),
+        )
+        .fetch_all(tx.conn())
+        .await
+        .map_err(store_error)?;
+        tx.commit().await?;
+        Ok(held.into_iter().collect())
+    }
+}
+
+impl SystemTx {
+    async fn claim_due(&mut self, server: Uuid, limit: usize, lease_for: Duration) -> Result<Vec<Claimed>> {
+        let rows = sqlx::query_as!(
+            ClaimRow,
+            r#"WITH held AS MATERIALIZED (
+                   SELECT tenant_id, count(*) AS places FROM run_queue
+                   WHERE lease_owner IS NOT NULL AND NOT ended GROUP BY tenant_id
+               ), due AS MATERIALIZED (
+                   SELECT d.*, t.max_concurrent_runs, t.weight, coalesce(h.places, 0)
+                       + row_number() OVER (PARTITION BY d.tenant_id ORDER BY d.pressing DESC, d.priority DESC, d.wake_at, d.ord) AS place
+                   FROM tenants t
+                   LEFT JOIN held h ON h.tenant_id = t.tenant_id
+                   CROSS JOIN LATERAL (
+                       (SELECT q.tenant_id, q.run_id, q.priority, q.wake_at, q.ord, true AS pressing, q.started AS may_start
+                        FROM run_queue q
+                        WHERE q.tenant_id = t.tenant_id AND q.lease_owner IS NULL AND q.urgent LIMIT $2)
+                       UNION ALL
+                       (SELECT q.tenant_id, q.run_id, q.priority, q.wake_at, q.ord, f.over AS pressing,
+                            (q.started OR NOT f.blocked) AS may_start
+                        FROM run_queue q
+                        CROSS JOIN LATERAL (
+                            SELECT coalesce(q.expires_at <= now(), false) AS over, NOT q.started AND (
+                                (q.thread_id IS NOT NULL AND EXISTS (
+                                    SELECT FROM run_queue e WHERE e.tenant_id = q.tenant_id AND e.thread_id = q.thread_id
+                                    AND e.ord < q.ord AND NOT e.ended))
+                                OR (q.concurrency_key IS NOT NULL AND EXISTS (
+                                    SELECT FROM run_queue e WHERE e.tenant_id = q.tenant_id
+                                    AND e.concurrency_key = q.concurrency_key AND e.ord < q.ord AND NOT e.ended))
+                            ) AS blocked
+                        ) f
+                        WHERE q.tenant_id = t.tenant_id AND q.lease_owner IS NULL AND NOT q.urgent AND q.wake_at <= now()
+                          AND (f.over OR NOT f.blocked)
+                        ORDER BY q.priority DESC, q.wake_at LIMIT $2)
+                   ) d
+               ), chosen AS (
+                   SELECT tenant_id, run_id, may_start FROM due
+                   WHERE pressing OR max_concurrent_runs IS NULL OR place <= max_concurrent_runs
+                   ORDER BY pressing DESC, place / weight, wake_at LIMIT $2
+               ), taken AS (
+                   UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, epoch = q.epoch + 1
+                   FROM chosen WHERE q.tenant_id = chosen.tenant_id AND q.run_id = chosen.run_id AND q.lease_owner IS NULL
+                   RETURNING q.tenant_id, q.run_id, q.epoch, q.deaths, chosen.may_start
+               ), fenced AS (
+                   UPDATE run_states s SET epoch = taken.epoch FROM taken
+                   WHERE s.tenant_id = taken.tenant_id AND s.run_id = taken.run_id RETURNING s.run_id
+               )
+               SELECT tenant_id, run_id, epoch, deaths, may_start FROM taken WHERE run_id IN (SELECT run_id FROM fenced)"#,
+            server,
+            as_count(limit),
+            interval(lease_for),
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(rows.into_iter().map(Claimed::from).collect())
+    }
+}
+
+impl TenantTx {
+    /// Gives a run back unfinished: any server may go on with it.
+    pub(crate) async fn hand_back(&mut self, lease: Lease, wake: Wake) -> Result<()> {
+        // Whatever comes in locks this row first: after this nothing can slip in between.
+        sqlx::query!(
+            "SELECT seq FROM run_states WHERE tenant_id = $1 AND run_id = $2 FOR UPDATE",
+            self.tenant(),
+            lease.run_id.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)?;
+        let (by_itself, at) = match wake {
+            Wake::Now => (true, None),
+            Wake::At(at) => (true, Some(at)),
+            Wake::OnInbox => (false, None),
+        };
+        sqlx::query!(
+            "UPDATE run_queue q SET lease_owner = NULL, lease_until = NULL, urgent = false,
+                 wake_at = CASE
+                     WHEN EXISTS (SELECT FROM inbox i WHERE i.tenant_id = q.tenant_id AND i.run_id = q.run_id AND q.started) THEN now()
+                     WHEN $4 THEN coalesce(to_timestamp($5::bigint / 1000.0), now()) END
+             WHERE tenant_id = $1 AND run_id = $2 AND epoch = $3 AND lease_owner IS NOT NULL",
+            self.tenant(),
+            lease.run_id.0,
+            lease.epoch,
+            by_itself,
+            at,
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
+        self.announce(Signal::Work);
+        Ok(())
+    }
+}
+
+fn as_count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn interval(duration: Duration) -> PgInterval {
+    PgInterval { months: 0, days: 0, microseconds: i64::try_from(duration.as_micros()).unwrap_or(i64::MAX) }
+}

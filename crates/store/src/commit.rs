@@ -1,0 +1,373 @@
+//! The one write of the engine: a state and the rows that tell of it, in one round trip (`commit_run` in the migrations).
+
+use answerable_core::Millis;
+use answerable_core::id::{ApprovalId, CallId};
+use answerable_core::json::{canonical, sha256_hex};
+use answerable_core::message::Message;
+use answerable_core::run::{
+    ApprovalKind, ApprovalRow, CallRow, Decision, Event, EventType, LedgerRow, Record, RunState, StepModel,
+};
+use answerable_ports::commit::{Commit, CommitOutcome, Release, StoredArtifact};
+use answerable_ports::{Lease, Signal, StoreError};
+use base64::Engine as _;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::error::{store_error, violated};
+use crate::links;
+use crate::outbox::{self, ApprovalFacts, RunFacts};
+use crate::{Result, Store};
+
+impl Store {
+    /// Writes all of `commit`, or nothing. `public_url` leads to this service, for links in what webhooks hear.
+    ///
+    /// # Errors
+    /// The database is away: whether it was written is then unknown, and the same commit may be sent again.
+    pub(crate) async fn commit_run(&self, lease: Lease, seq: i64, commit: Commit, id: Uuid, public_url: &str) -> Result<CommitOutcome> {
+        let ended = matches!(commit.release, Release::End | Release::EndWithLateCalls);
+        let parked = matches!(commit.release, Release::Park { .. });
+        let known_inbox = commit.known_inbox;
+        let payload = Payload::of(lease, &commit, |approval, expires_at| {
+            links::decision_url(self.sealer(), public_url, approval, expires_at)
+        });
+        let payload = serde_json::to_value(&payload).map_err(|error| StoreError::Broken(error.to_string()))?;
+        let answer = self.send(lease, seq, known_inbox, id, &payload).await?;
+        match answer.as_str() {
+            "stored" => {
+                self.announce(lease, &payload, ended);
+                if parked {
+                    // A place of its tenant's is free.
+                    self.signals().tell(Signal::Work);
+                }
+                Ok(CommitOutcome::Stored)
+            }
+            "inbox" => {
+                let mut tx = self.tenant(lease.tenant_id).await?;
+                Ok(CommitOutcome::InboxFirst(tx.inbox_after(lease.run_id.0, known_inbox).await?))
+            }
+            "lost" => Ok(CommitOutcome::LeaseLost),
+            other => match other.strip_prefix("key:").and_then(|id| Uuid::try_parse(id).ok()) {
+                Some(call) => Ok(CommitOutcome::KeyTaken(CallId(call))),
+                None => Err(StoreError::Broken(format!("commit_run answered {other}"))),
+            },
+        }
+    }
+
+    async fn send(&self, lease: Lease, seq: i64, known_inbox: i64, id: Uuid, payload: &Value) -> Result<String> {
+        let query = || {
+            sqlx::query_scalar!(
+                r#"SELECT commit_run($1, $2, $3, $4, $5, $6, $7) AS "answer!""#,
+                lease.tenant_id.0,
+                lease.run_id.0,
+                lease.epoch,
+                seq,
+                known_inbox,
+                id,
+                payload,
+            )
+            .fetch_one(self.pool())
+        };
+        match query().await {
+            // Another run took a business key between the look and the write; the second look finds it.
+            Err(error) if violated(&error) == Some("ledger_business_keys") => query().await.map_err(store_error),
+            answer => answer.map_err(store_error),
+        }
+    }
+
+    fn announce(&self, lease: Lease, payload: &Value, ended: bool) {
+        self.signals().announce(Signal::Progress(lease.run_id.0));
+        if payload.get("outbox").is_some() {
+            self.signals().announce(Signal::Deliveries);
+        }
+        if ended {
+            // The next of its thread or key, or another of its tenant, may start now.
+            self.signals().announce(Signal::Work);
+        }
+    }
+}
+
+/// The JSON that `commit_run` reads; what is empty is left out.
+#[derive(Serialize, Default)]
+struct Payload {
+    at: Millis,
+    state: Value,
+    status: String,
+    started: bool,
+    stop_reason: Option<String>,
+    final_answer: Option<String>,
+    error: Option<Value>,
+    release: &'static str,
+    wake_at: Option<Millis>,
+    expires_at: Option<Millis>,
+    journal: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    events: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps_opened: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    step_models: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps_closed: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    calls_opened: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    calls_changed: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ledger_opened: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ledger_changed: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    approvals_opened: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    approvals_closed: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    artifacts: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    checkpoints: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outbox: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    consumed: Vec<i64>,
+}
+
+impl Payload {
+    fn of(lease: Lease, commit: &Commit, link: impl Fn(&ApprovalRow, Millis) -> String) -> Self {
+        let state = &commit.state;
+        let mut payload = Self {
+            at: commit.at,
+            state: plain(state),
+            status: state.status.as_str().into(),
+            started: state.step > 0
+                || !state.status.is_terminal()
+                || commit.events.iter().any(|event| matches!(event, Event::Started { .. })),
+            stop_reason: state.end.as_ref().map(|end| end.reason.as_str().into()),
+            release: release_word(commit.release),
+            wake_at: match commit.release {
+                Release::Park { wake_at } => wake_at,
+                _ => None,
+            },
+            expires_at: expires_at(state),
+            journal: commit.events.iter().map(plain).collect(),
+            consumed: commit.consumed.clone(),
+            artifacts: commit.artifacts.iter().map(artifact).collect(),
+            ..Self::default()
+        };
+        debug_assert!(commit.release != Release::Keep || !state.is_ended(), "an ended run keeps no lease");
+        let outbox = Outbox { lease, commit, link };
+        for record in &commit.records {
+            payload.add(record, &outbox);
+        }
+        payload.merge_changes();
+        payload
+    }
+
+    fn add<L: Fn(&ApprovalRow, Millis) -> String>(&mut self, record: &Record, outbox: &Outbox<'_, L>) {
+        match record {
+            Record::Event { kind, step, data } => {
+                self.events.push(json!({"event_id": Uuid::now_v7(), "type": kind.as_str(), "step": step, "data": data}));
+                if kind.is_for_webhooks() {
+                    self.outbox.extend(outbox.entry(*kind, data));
+                }
+            }
+            Record::Message(message) => self.messages.push(message_row(message)),
+            Record::StepOpened { number, manifest } => {
+                self.steps_opened.push(json!({"number": number, "context": manifest}));
+            }
+            Record::StepModel { number, model } => self.step_models.push(model_row(*number, model)),
+            Record::StepClosed { number } => self.steps_closed.push(*number),
+            Record::CallOpened(row) => self.calls_opened.push(call_row(row)),
+            Record::CallDecided { call, decision } => self.calls_changed.push(decided(*call, decision)),
+            Record::CallEdited { call, input, input_hash } => {
+                self.calls_changed.push(json!({"call_id": call.0, "input": input, "input_hash": input_hash}));
+            }
+            Record::CallResult { call, result, ledger_id } => {
+                self.calls_changed.push(json!({"call_id": call.0, "result": result, "ledger_id": ledger_id.map(|id| id.0)}));
+            }
+            Record::LedgerOpened(row) => self.ledger_opened.push(ledger_row(row)),
+            Record::LedgerAttempt { ledger_id, attempt, until } => {
+                self.ledger_changed.push(json!({"ledger_id": ledger_id.0, "attempts": attempt, "until": time(*until)}));
+            }
+            Record::LedgerClosed { ledger_id, outcome } => self.ledger_changed.push(json!({
+                "ledger_id": ledger_id.0, "status": outcome.status, "side_effect": outcome.effect,
+                "error_code": outcome.error_code,
+            })),
+            Record::ApprovalOpened(row) => self.approvals_opened.push(approval_row(row)),
+            Record::ApprovalClosed { approval_id, status, by } => {
+                self.approvals_closed.push(json!({"approval_id": approval_id.0, "status": status, "by": by}));
+            }
+            Record::Checkpoint(row) => {
+                let hash = sha256_hex(canonical(&self.state).as_bytes());
+                self.checkpoints.push(json!({"step": row.step, "state_hash": hash}));
+            }
+            Record::Ended { final_answer, error } => {
+                self.final_answer.clone_from(final_answer);
+                self.error.clone_from(error);
+            }
+        }
+    }
+
+    /// SQL updates a row once a statement: several changes of one row become one, the later fields win.
+    fn merge_changes(&mut self) {
+        self.calls_changed = merged(std::mem::take(&mut self.calls_changed), "call_id");
+        self.ledger_changed = merged(std::mem::take(&mut self.ledger_changed), "ledger_id");
+        self.step_models = merged(std::mem::take(&mut self.step_models), "number");
+        self.steps_opened = merged(std::mem::take(&mut self.steps_opened), "number");
+        self.approvals_closed = merged(std::mem::take(&mut self.approvals_closed), "approval_id");
+    }
+}
+
+/// Merges objects that have the same `key`, in the order of their first coming; lists are joined.
+fn merged(changes: Vec<Value>, key: &str) -> Vec<Value> {
+    let mut out: Vec<Map<String, Value>> = Vec::new();
+    for change in changes {
+        let Value::Object(change) = change else { continue };
+        match out.iter_mut().find(|known| known.get(key) == change.get(key)) {
+            None => out.push(change),
+            Some(known) => {
+                for (name, value) in change {
+                    match (known.get_mut(&name), value) {
+                        (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+                        (_, Value::Null) => {}
+                        (_, value) => drop(known.insert(name, value)),
+                    }
+                }
+            }
+        }
+    }
+    out.into_iter().map(Value::Object).collect()
+}
+
+/// What webhooks hear of a commit.
+struct Outbox<'a, L> {
+    lease: Lease,
+    commit: &'a Commit,
+    link: L,
+}
+
+impl<L: Fn(&ApprovalRow, Millis) -> String> Outbox<'_, L> {
+    fn entry(&self, kind: EventType, data: &Value) -> Option<Value> {
+        let run = RunFacts::of(self.lease.run_id, self.commit.thread_id, &self.commit.state);
+        let at = moment(self.commit.at);
+        let approval_id = data.get("approval_id").and_then(Value::as_str).and_then(|id| id.parse::<ApprovalId>().ok());
+        let (body, body_with_input) = match (kind, approval_id) {
+            (EventType::ApprovalRequested, Some(id)) => {
+                let row = self.requested(id)?;
+                let input = self.commit.asked_inputs.iter().find(|(asked, _)| *asked == id).map(|(_, input)| input);
+                // A budget has no link: it wants new limits, not a word.
+                let link = (row.kind != ApprovalKind::Budget).then(|| (self.link)(row, row.expires_at));
+                outbox::approval_requested(at, &run, &ApprovalFacts { row, input }, link.as_deref())
+            }
+            (EventType::ApprovalDecided, _) => outbox::approval_decided(at, &run, data),
+            _ => outbox::run_event(kind, at, &run),
+        };
+        Some(json!({"type": kind.as_str(), "body": body, "body_with_input": body_with_input}))
+    }
+
+    fn requested(&self, id: ApprovalId) -> Option<&ApprovalRow> {
+        self.commit.records.iter().find_map(|record| match record {
+            Record::ApprovalOpened(row) if row.id == id => Some(&**row),
+            _ => None,
+        })
+    }
+}
+
+fn release_word(release: Release) -> &'static str {
+    match release {
+        Release::Keep => "keep",
+        Release::Park { .. } => "park",
+        Release::End => "end",
+        Release::EndWithLateCalls => "end_late",
+    }
+}
+
+/// Serialisation of own types can't fail: they have string keys and no odd numbers.
+fn plain<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+pub(crate) fn moment(at: Millis) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(at).unwrap_or_default()
+}
+
+fn time(at: Millis) -> String {
+    moment(at).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+fn message_row(message: &Message) -> Value {
+    let mut row = json!({
+        "seq": message.seq, "message_id": message.id.0, "role": message.role, "content": message.content,
+        "tool_call_id": message.tool_call_id.map(|id| id.0), "step": message.step, "extra": message.extra,
+    });
+    if !message.tool_calls.is_empty() {
+        row["tool_calls"] = plain(&message.tool_calls);
+    }
+    row
+}
+
+fn model_row(number: u32, model: &StepModel) -> Value {
+    let mut plain = plain(model);
+    let failure = plain.as_object_mut().and_then(|map| map.remove("failure"));
+    json!({"number": number, "model": plain, "failures": failure.into_iter().collect::<Vec<_>>()})
+}
+
+fn call_row(row: &CallRow) -> Value {
+    json!({
+        "step": row.step, "index": row.index, "call_id": row.id.0, "model_call_id": row.model_call_id,
+        "tool_name": row.tool_name, "input": row.input, "input_hash": row.input_hash, "validation": row.validation,
+        "client": row.client,
+    })
+}
+
+fn decided(call: CallId, decision: &Decision) -> Value {
+    let mut plain = plain(decision);
+    plain["decided_at"] = json!(time(decision.decided_at));
+    json!({"call_id": call.0, "decision": plain})
+}
+
+fn ledger_row(row: &LedgerRow) -> Value {
+    json!({
+        "ledger_id": row.id.0, "call_id": row.call.0, "step": row.step, "tool_name": row.tool_name,
+        "input_hash": row.input_hash, "idempotency_key": row.idempotency_key, "business_key": row.business_key,
+        "writes": row.writes, "until": time(row.until),
+    })
+}
+
+fn approval_row(row: &ApprovalRow) -> Value {
+    json!({
+        "approval_id": row.id.0, "call_id": row.call.map(|id| id.0), "step": row.step, "kind": row.kind,
+        "tool_name": row.tool_name, "input_hash": row.input_hash, "risk": row.risk, "reason": row.reason,
+        "required": row.required, "expires_at": time(row.expires_at),
+    })
+}
+
+fn artifact(artifact: &StoredArtifact) -> Value {
+    json!({
+        "artifact_id": artifact.id.0, "call_id": artifact.call_id.0, "media_type": artifact.media_type,
+        "sha256": sha256_hex(&artifact.content),
+        "content": base64::engine::general_purpose::STANDARD.encode(&artifact.content),
+    })
+}
+
+/// When a run's time is over, whatever it waits for: people have no clock, a queue has.
+fn expires_at(state: &RunState) -> Option<Millis> {
+    [state.deadline, state.clock.due(state.budgets.timeout_ms)].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_one_row_become_one() {
+        let changes = vec![
+            json!({"id": 1, "a": 1, "l": [1]}),
+            json!({"id": 2, "a": 5}),
+            json!({"id": 1, "b": 2, "a": null, "l": [2]}),
+        ];
+        assert_eq!(merged(changes, "id"), [json!({"id": 1, "a": 1, "b": 2, "l": [1, 2]}), json!({"id": 2, "a": 5})]);
+    }
+}

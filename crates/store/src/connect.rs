@@ -1,0 +1,159 @@
+//! The pool, and the migrations.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use answerable_ports::{Signals, StoreError};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, PgPool};
+
+use crate::error::store_error;
+use crate::seal::Sealer;
+use crate::tx::{SystemTx, TenantTx};
+
+static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations");
+
+/// How to reach the database.
+#[derive(Debug, Clone)]
+pub struct ConnectOptions {
+    /// `postgres://…`; may lead through a pooler.
+    pub url: String,
+    /// Connections at most.
+    pub max_connections: u32,
+    /// Keep prepared statements on the server. Not through PgBouncer in transaction mode.
+    pub prepared_statements: bool,
+}
+
+/// The store. Clones share the pool.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: PgPool,
+    sealer: Sealer,
+    signals: Signals,
+    held: Arc<AtomicBool>,
+}
+
+impl Store {
+    /// Makes the pool. Connects lazily, so a database that is away at start is no error here.
+    ///
+    /// # Errors
+    /// The URL makes no sense.
+    pub fn connect(options: &ConnectOptions, sealer: Sealer, signals: Signals) -> Result<Self, StoreError> {
+        let connect = pg_options(&options.url)?;
+        let connect = if options.prepared_statements { connect } else { connect.statement_cache_capacity(0) };
+        let pool = PgPoolOptions::new()
+            .max_connections(options.max_connections)
+            .acquire_timeout(Duration::from_secs(5))
+            .idle_timeout(Duration::from_secs(300))
+            .connect_lazy_with(connect);
+        Ok(Self { pool, sealer, signals, held: Arc::default() })
+    }
+
+    /// Until [`open`](Self::open) the database counts as away: its schema isn't there yet.
+    pub fn hold(&self) {
+        self.held.store(true, Ordering::Relaxed);
+    }
+
+    /// The database is migrated.
+    pub fn open(&self) {
+        self.held.store(false, Ordering::Relaxed);
+    }
+
+    fn is_open(&self) -> Result<(), StoreError> {
+        if self.held.load(Ordering::Relaxed) { Err(StoreError::Away("not migrated yet".into())) } else { Ok(()) }
+    }
+
+    /// Begins a transaction of one tenant.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant(&self, tenant_id: answerable_core::id::TenantId) -> Result<TenantTx, StoreError> {
+        self.is_open()?;
+        // A UUID's text can't hold anything but hex digits and hyphens.
+        let begin = format!(
+            "BEGIN; SET LOCAL ROLE answerable_app; SELECT set_config('app.tenant', '{}', true)",
+            tenant_id.0.hyphenated()
+        );
+        let tx = self.pool.begin_with(AssertSqlSafe(begin)).await.map_err(store_error)?;
+        Ok(TenantTx { tx, tenant_id, sealer: self.sealer.clone(), signals: Vec::new(), hub: self.signals.clone() })
+    }
+
+    /// Begins a transaction that crosses tenants.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn system(&self) -> Result<SystemTx, StoreError> {
+        self.is_open()?;
+        let begin = "BEGIN; SET LOCAL ROLE answerable_system";
+        let tx = self.pool.begin_with(begin).await.map_err(store_error)?;
+        Ok(SystemTx { tx, sealer: self.sealer.clone(), signals: Vec::new(), hub: self.signals.clone() })
+    }
+
+    /// The pool itself, for the one statement that is its own transaction (the commit).
+    pub(crate) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Who is told what.
+    pub fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.sealer
+    }
+
+    /// Whether the database answers and is migrated to what this binary needs.
+    ///
+    /// # Errors
+    /// It doesn't answer, or lacks a migration.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        self.is_open()?;
+        let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+        let applied = sqlx::query_scalar::<_, Option<i64>>("SELECT max(version) FROM _sqlx_migrations WHERE success")
+            .fetch_one(&self.pool)
+            .await
+            .map_err(store_error)?;
+        // A newer database is fine: a rolling upgrade has begun.
+        if applied.unwrap_or(0) >= newest { Ok(()) } else { Err(StoreError::Away("migrations are missing".into())) }
+    }
+
+    /// Connections in use and in all.
+    pub fn pool_use(&self) -> (u32, u32) {
+        let all = self.pool.size();
+        (all.saturating_sub(u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX)), all)
+    }
+
+    /// Closes the pool, when all that was begun is done.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+pub(crate) fn pg_options(url: &str) -> Result<PgConnectOptions, StoreError> {
+    let options = PgConnectOptions::from_str(url).map_err(|error| StoreError::Broken(error.to_string()))?;
+    Ok(options.application_name("answerable").log_statements(tracing::log::LevelFilter::Off))
+}
+
+/// Migrates the database at `url` (not through a pooler). Several servers may try at once: one does it, the rest wait.
+///
+/// # Errors
+/// The database is away, a migration fails, or the role may not create what is needed.
+pub async fn migrate(url: &str) -> Result<(), StoreError> {
+    let options = pg_options(url)?;
+    let mut connection = options.connect().await.map_err(store_error)?;
+    MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(|error| StoreError::Broken(error.to_string()))?;
+    Ok(())
+}
+
+/// Makes the partitions of the weeks to come, as the role that owns the tables.
+///
+/// # Errors
+/// The database is away.
+pub async fn make_partitions(url: &str) -> Result<(), StoreError> {
+    let mut connection = pg_options(url)?.connect().await.map_err(store_error)?;
+    sqlx::query!("SELECT make_partitions(4) IS NULL AS done").fetch_one(&mut connection).await.map_err(store_error)?;
+    Ok(())
+}

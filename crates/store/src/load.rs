@@ -1,0 +1,177 @@
+//! A run as its new owner needs it.
+
+use std::collections::BTreeMap;
+
+use answerable_core::agent::AgentSpec;
+use answerable_core::id::{CallId, GrantId, MessageId};
+use answerable_core::message::{Message, MessageCall, Role};
+use answerable_core::permission::Grant;
+use answerable_core::run::{RunState, STATE_VERSION};
+use answerable_ports::commit::{Inbound, InboundBody};
+use answerable_ports::{Lease, LoadedRun, StoreError};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::store_error;
+use crate::tx::TenantTx;
+
+impl TenantTx {
+    /// Loads a run for the holder of its lease; `None`: the lease is lost.
+    pub(crate) async fn run_load(&mut self, lease: Lease) -> Result<Option<LoadedRun>> {
+        let row = sqlx::query!(
+            "SELECT s.seq, s.inbox_seq, s.state, r.spec_hash, r.agent_id, r.thread_id, r.context, r.trace_id, a.spec
+             FROM run_states s
+             JOIN runs r ON r.tenant_id = s.tenant_id AND r.run_id = s.run_id
+             JOIN agent_specs a ON a.tenant_id = r.tenant_id AND a.spec_hash = r.spec_hash
+             WHERE s.tenant_id = $1 AND s.run_id = $2 AND s.epoch = $3",
+            self.tenant(),
+            lease.run_id.0,
+            lease.epoch,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)?;
+        let Some(row) = row else { return Ok(None) };
+        let state = read_state(row.state)?;
+        let step = i32::try_from(state.step).unwrap_or(i32::MAX);
+        Ok(Some(LoadedRun {
+            history: self.history(lease.run_id.0, row.thread_id).await?,
+            inputs: self.call_inputs(lease.run_id.0, step).await?,
+            inbox: self.inbox_after(lease.run_id.0, 0).await?,
+            state,
+            seq: row.seq,
+            agent: decode::<AgentSpec>(row.spec, "agent")?,
+            agent_hash: row.spec_hash,
+            agent_id: row.agent_id,
+            thread_id: row.thread_id,
+            context: row.context,
+            trace_id: row.trace_id,
+            known_inbox: row.inbox_seq,
+        }))
+    }
+
+    /// Messages of earlier runs of the thread that have ended, in order, then the run's own.
+    async fn history(&mut self, run: Uuid, thread: Option<Uuid>) -> Result<Vec<Message>> {
+        let rows = sqlx::query_as!(
+            MessageRow,
+            "SELECT m.message_id, m.seq, m.role, m.content, m.tool_calls, m.tool_call_id, m.step, m.extra
+             FROM runs own
+             JOIN runs r ON r.tenant_id = own.tenant_id
+                 AND (r.run_id = own.run_id OR (r.thread_id = $3 AND r.ord < own.ord AND r.finished_at IS NOT NULL))
+             JOIN messages m ON m.tenant_id = r.tenant_id AND m.run_id = r.run_id
+             WHERE own.tenant_id = $1 AND own.run_id = $2
+             ORDER BY r.ord, m.seq",
+            self.tenant(),
+            run,
+            thread,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        rows.into_iter().map(Message::try_from).collect()
+    }
+
+    async fn call_inputs(&mut self, run: Uuid, step: i32) -> Result<BTreeMap<CallId, Value>> {
+        let rows = sqlx::query!(
+            "SELECT call_id, input FROM calls WHERE tenant_id = $1 AND run_id = $2 AND step = $3",
+            self.tenant(),
+            run,
+            step,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(rows.into_iter().map(|row| (CallId(row.call_id), row.input)).collect())
+    }
+
+    /// What waits for a run, of numbers over `after`, in order.
+    pub(crate) async fn inbox_after(&mut self, run: Uuid, after: i64) -> Result<Vec<Inbound>> {
+        let rows = sqlx::query!(
+            "SELECT number, body FROM inbox WHERE tenant_id = $1 AND run_id = $2 AND number > $3 ORDER BY number",
+            self.tenant(),
+            run,
+            after,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        let read = |number, body| Ok(Inbound { number, body: decode::<InboundBody>(body, "inbox")? });
+        rows.into_iter().map(|row| read(row.number, row.body)).collect()
+    }
+
+    /// Remembered approvals that cover a run and haven't ended.
+    pub(crate) async fn grants_covering(&mut self, run: Uuid, thread: Option<Uuid>, agent: Option<Uuid>) -> Result<Vec<Grant>> {
+        let rows = sqlx::query!(
+            "SELECT grant_id, tool_name, input_hash, expires_at FROM grants
+             WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+               AND ((scope = 'run' AND scope_id = $2) OR (scope = 'thread' AND scope_id = $3)
+                 OR (scope = 'agent' AND scope_id = $4) OR scope = 'tenant')
+             ORDER BY ord",
+            self.tenant(),
+            run,
+            thread,
+            agent,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        let grant = |id, tool_name, input_hash, expires_at: Option<chrono::DateTime<chrono::Utc>>| Grant {
+            id: GrantId(id),
+            tool_name,
+            input_hash,
+            expires_at: expires_at.map(|at| at.timestamp_millis()),
+        };
+        Ok(rows.into_iter().map(|row| grant(row.grant_id, row.tool_name, row.input_hash, row.expires_at)).collect())
+    }
+}
+
+struct MessageRow {
+    message_id: Uuid,
+    seq: i64,
+    role: String,
+    content: String,
+    tool_calls: Option<Value>,
+    tool_call_id: Option<Uuid>,
+    step: Option<i32>,
+    extra: Option<Value>,
+}
+
+impl TryFrom<MessageRow> for Message {
+    type Error = StoreError;
+
+    fn try_from(row: MessageRow) -> Result<Self> {
+        Ok(Self {
+            id: MessageId(row.message_id),
+            seq: u64::try_from(row.seq).unwrap_or(0),
+            role: match row.role.as_str() {
+                "system" => Role::System,
+                "assistant" => Role::Assistant,
+                "tool" => Role::Tool,
+                _ => Role::User,
+            },
+            content: row.content,
+            tool_calls: row.tool_calls.map(|calls| decode::<Vec<MessageCall>>(calls, "tool calls")).transpose()?.unwrap_or_default(),
+            tool_call_id: row.tool_call_id.map(CallId),
+            step: row.step.and_then(|step| u32::try_from(step).ok()),
+            extra: row.extra.map(|extra| decode(extra, "message extra")).transpose()?,
+        })
+    }
+}
+
+/// Reads a stored state of this or any older version.
+///
+/// # Errors
+/// It was written by a newer binary, or makes no sense.
+pub fn read_state(state: Value) -> Result<RunState> {
+    let version = state.get("version").and_then(Value::as_u64).unwrap_or(0);
+    if version > u64::from(STATE_VERSION) {
+        return Err(StoreError::Broken(format!("a state of version {version} needs a newer binary")));
+    }
+    decode(state, "state")
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(value: Value, what: &str) -> Result<T> {
+    serde_json::from_value(value).map_err(|error| StoreError::Broken(format!("a stored {what} can't be read: {error}")))
+}

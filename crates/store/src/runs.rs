@@ -1,0 +1,266 @@
+//! Accepting runs. All of it happens in the request's own transaction: a run that was answered for is stored whole.
+
+use std::time::Duration;
+
+use answerable_core::budget::Budgets;
+use answerable_core::id::{AgentId, RunId, ThreadId};
+use answerable_core::message::InputMessage;
+use answerable_core::run::{EventType, RunState};
+use answerable_ports::commit::InboundBody;
+use answerable_ports::{Signal, StoreError};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::store_error;
+use crate::outbox::{self, RunFacts};
+use crate::tx::TenantTx;
+
+/// A run that somebody wants.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// Its id.
+    pub run_id: RunId,
+    /// The stored agent and its version; `None`: it came with the request.
+    pub agent: Option<(AgentId, i32)>,
+    /// Hash of the agent, which is stored already.
+    pub spec_hash: String,
+    /// The conversation it belongs to.
+    pub thread_id: Option<ThreadId>,
+    /// What to do where another run of the thread hasn't ended.
+    pub on_busy: OnBusy,
+    /// Its limits.
+    pub budgets: Budgets,
+    /// What it is to do.
+    pub messages: Vec<InputMessage>,
+    /// Context: a JSON object.
+    pub context: Value,
+    /// Metadata: a JSON object of strings.
+    pub metadata: Value,
+    /// Trace: 32 hex digits.
+    pub trace_id: String,
+    /// Who wants it.
+    pub created_by: String,
+    /// From -10 to 10.
+    pub priority: i16,
+    /// It stays queued until then.
+    pub not_before: Option<DateTime<Utc>>,
+    /// It ends then.
+    pub deadline: Option<DateTime<Utc>>,
+    /// Of the tenant's runs with this key one works at a time.
+    pub concurrency_key: Option<String>,
+}
+
+/// What to do where another run of the thread hasn't ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnBusy {
+    /// Wait behind it.
+    #[default]
+    Queue,
+    /// Refuse.
+    Reject,
+    /// Cancel it, and wait for its end.
+    CancelPrevious,
+}
+
+/// Why a run isn't accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunRefused {
+    /// There is no such thread.
+    UnknownThread,
+    /// Another run of the thread hasn't ended.
+    ThreadBusy,
+    /// The tenant's queue is full.
+    QueueFull,
+    /// The tenant's tokens of the day are used up; there are new ones after this time.
+    TokensUsedUp(Duration),
+    /// The tenant's money of the day is used up; there is new money after this time.
+    MoneyUsedUp(Duration),
+}
+
+impl TenantTx {
+    /// Accepts a run, or says why not; then the transaction must not be committed.
+    ///
+    /// Locks in this order, so that nobody waits in a circle: the tenant (only where its queue is limited), the thread,
+    /// runs that are cancelled, the concurrency key. The run's place is drawn under them, so it is also its turn.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn run_create(&mut self, new: &NewRun) -> Result<std::result::Result<(), RunRefused>> {
+        if let Some(refused) = self.quota_refuses().await? {
+            return Ok(Err(refused));
+        }
+        let workspace = match new.thread_id {
+            None => Uuid::now_v7(),
+            Some(thread) => match self.thread_take(thread, new.on_busy).await? {
+                Ok(workspace) => workspace,
+                Err(refused) => return Ok(Err(refused)),
+            },
+        };
+        if let Some(key) = &new.concurrency_key {
+            self.concurrency_key_lock(key).await?;
+        }
+        let (now, state) = self.run_insert(new, workspace).await?;
+        self.input_insert(new, now).await?;
+        self.queued_announce(new, now, &state).await?;
+        self.announce(Signal::Work);
+        self.announce(Signal::Progress(new.run_id.0));
+        Ok(Ok(()))
+    }
+
+    /// Locks the thread, so that the order of its runs is the order in which they were asked for. Gives its workspace.
+    async fn thread_take(&mut self, thread: ThreadId, on_busy: OnBusy) -> Result<std::result::Result<Uuid, RunRefused>> {
+        let workspace = self.thread_lock(thread).await?;
+        let Some(workspace) = workspace else { return Ok(Err(RunRefused::UnknownThread)) };
+        if on_busy == OnBusy::Queue {
+            return Ok(Ok(workspace));
+        }
+        let tenant = self.tenant();
+        let open = sqlx::query_scalar!(
+            "SELECT run_id FROM run_queue WHERE tenant_id = $1 AND thread_id = $2 AND NOT ended ORDER BY run_id",
+            tenant,
+            thread.0,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        if on_busy == OnBusy::Reject && !open.is_empty() {
+            return Ok(Err(RunRefused::ThreadBusy));
+        }
+        for run in open {
+            self.run_cancel(RunId(run), Some("a newer run of the thread took its place".into())).await?;
+        }
+        Ok(Ok(workspace))
+    }
+
+    async fn concurrency_key_lock(&mut self, key: &str) -> Result<()> {
+        let named = format!("{} {key}", self.tenant());
+        sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", named)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        Ok(())
+    }
+
+    /// The run's rows: what never changes, its state, its place in the queue, its first event.
+    async fn run_insert(&mut self, new: &NewRun, workspace: Uuid) -> Result<(DateTime<Utc>, RunState)> {
+        let tenant = self.tenant();
+        let now = sqlx::query_scalar!(r#"SELECT date_trunc('milliseconds', clock_timestamp()) AS "now!""#)
+            .fetch_one(self.conn())
+            .await
+            .map_err(store_error)?;
+        let starts = new.not_before.map_or(now, |at| at.max(now));
+        let deadline = new.deadline.map(|at| at.timestamp_millis());
+        let messages = new.messages.len() as u64;
+        let state = RunState::accepted(new.run_id, new.budgets.clone(), messages, starts.timestamp_millis(), deadline);
+        let over = i64::try_from(new.budgets.timeout_ms).ok().and_then(chrono::TimeDelta::try_milliseconds);
+        let over = over.and_then(|time| starts.checked_add_signed(time));
+        let expires = match (over, new.deadline) {
+            (Some(over), Some(deadline)) => Some(over.min(deadline)),
+            (over, deadline) => over.or(deadline),
+        };
+        sqlx::query!(
+            "WITH made AS (
+                 INSERT INTO runs (tenant_id, run_id, agent_id, agent_version, spec_hash, thread_id, workspace_id, context,
+                     metadata, budgets, trace_id, created_by, priority, not_before, deadline, concurrency_key, created_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+                 RETURNING ord
+             ), stated AS (
+                 INSERT INTO run_states (tenant_id, run_id, event_seq, state) VALUES ($1, $2, 1, $18)
+             ), queued AS (
+                 INSERT INTO run_queue (tenant_id, run_id, ord, priority, thread_id, concurrency_key, wake_at, expires_at)
+                 SELECT $1, $2, made.ord, $13, $6, $16, $19, $20 FROM made
+             )
+             INSERT INTO events (tenant_id, run_id, seq, event_id, type, data, at)
+             VALUES ($1, $2, 1, $21, 'run.queued', '{}', $17)",
+            tenant,
+            new.run_id.0,
+            new.agent.map(|(id, _)| id.0),
+            new.agent.map(|(_, version)| version),
+            new.spec_hash,
+            new.thread_id.map(|id| id.0),
+            workspace,
+            new.context,
+            new.metadata,
+            plain(&new.budgets)?,
+            new.trace_id,
+            new.created_by,
+            new.priority,
+            new.not_before,
+            new.deadline,
+            new.concurrency_key,
+            now,
+            plain(&state)?,
+            starts,
+            expires,
+            Uuid::now_v7(),
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok((now, state))
+    }
+
+    async fn input_insert(&mut self, new: &NewRun, now: DateTime<Utc>) -> Result<()> {
+        let tenant = self.tenant();
+        let ids: Vec<Uuid> = new.messages.iter().map(|_| Uuid::now_v7()).collect();
+        let roles: Vec<String> = new.messages.iter().map(|message| message.role.as_str().to_owned()).collect();
+        let contents: Vec<String> = new.messages.iter().map(|message| message.content.clone()).collect();
+        sqlx::query!(
+            "INSERT INTO messages (tenant_id, run_id, seq, message_id, role, content, created_at)
+             SELECT $1, $2, m.seq, m.id, m.role, m.content, $6
+             FROM unnest($3::uuid[], $4::text[], $5::text[]) WITH ORDINALITY AS m(id, role, content, seq)",
+            tenant,
+            new.run_id.0,
+            &ids,
+            &roles,
+            &contents,
+            now,
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(())
+    }
+
+    /// What webhooks hear of it.
+    async fn queued_announce(&mut self, new: &NewRun, now: DateTime<Utc>, state: &RunState) -> Result<()> {
+        let tenant = self.tenant();
+        let facts = RunFacts::of(new.run_id, new.thread_id.map(|id| id.0), state);
+        let (body, with_input) = outbox::run_event(EventType::RunQueued, now, &facts);
+        let made = sqlx::query!(
+            "INSERT INTO deliveries (tenant_id, delivery_id, webhook_id, run_id, type, body, next_attempt_at, created_at)
+             SELECT $1, uuid_v7(), webhook_id, $2, 'run.queued', CASE WHEN include_input THEN $4 ELSE $3 END, $5, $5
+             FROM webhooks WHERE tenant_id = $1 AND disabled_at IS NULL AND webhook_hears(events, 'run.queued')",
+            tenant,
+            new.run_id.0,
+            body,
+            with_input,
+            now,
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
+        if made.rows_affected() > 0 {
+            self.announce(Signal::Deliveries);
+        }
+        Ok(())
+    }
+
+    /// Asks for a run's end. One that has ended stays as it is, and a second cancel adds nothing. `false`: no such run.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn run_cancel(&mut self, run_id: RunId, reason: Option<String>) -> Result<bool> {
+        let Some(locked) = self.run_lock(run_id).await? else { return Ok(false) };
+        if !locked.state.is_ended() && !self.inbox_count(run_id).await?.1 {
+            self.inbox_add(run_id, &InboundBody::Cancel { reason }, true).await?;
+        }
+        Ok(true)
+    }
+}
+
+fn plain<T: serde::Serialize>(value: &T) -> Result<Value> {
+    serde_json::to_value(value).map_err(|error| StoreError::Broken(error.to_string()))
+}

@@ -1,0 +1,150 @@
+//! Tenants, as the operator sees them.
+
+use answerable_core::id::TenantId;
+use answerable_ports::Signal;
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::store_error;
+use crate::tx::{SystemTx, TenantTx};
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantRow {
+    /// Its id; newer ones are greater.
+    pub tenant_id: Uuid,
+    /// For people.
+    pub name: String,
+    /// What is limited, by name.
+    pub quotas: Value,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+}
+
+impl SystemTx {
+    /// Makes a tenant. Quotas that are null are no limits.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant_create(&mut self, name: &str, quotas: &Map<String, Value>) -> Result<TenantRow> {
+        sqlx::query_as!(
+            TenantRow,
+            "INSERT INTO tenants (tenant_id, name, quotas) VALUES ($1, $2, jsonb_strip_nulls($3))
+             RETURNING tenant_id, name, quotas, created_at",
+            Uuid::now_v7(),
+            name,
+            Value::Object(quotas.clone()),
+        )
+        .fetch_one(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
+    /// Tenants, newest first, of ids before `before`.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant_list(&mut self, before: Option<Uuid>, limit: i64) -> Result<Vec<TenantRow>> {
+        sqlx::query_as!(
+            TenantRow,
+            "SELECT tenant_id, name, quotas, created_at FROM tenants
+             WHERE $1::uuid IS NULL OR tenant_id < $1 ORDER BY tenant_id DESC LIMIT $2",
+            before,
+            limit,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
+    /// A tenant.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant_fetch(&mut self, tenant: TenantId) -> Result<Option<TenantRow>> {
+        sqlx::query_as!(
+            TenantRow,
+            "SELECT tenant_id, name, quotas, created_at FROM tenants WHERE tenant_id = $1",
+            tenant.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
+    pub(crate) async fn tenant_exists(&mut self, tenant: TenantId) -> Result<bool> {
+        sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM tenants WHERE tenant_id = $1) AS "exists!""#, tenant.0)
+            .fetch_one(self.conn())
+            .await
+            .map_err(store_error)
+    }
+
+    /// Changes a tenant: a name if one is given; quotas given are set, null lifts a limit, others stay.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant_update(
+        &mut self,
+        tenant: TenantId,
+        name: Option<&str>,
+        quotas: &Map<String, Value>,
+    ) -> Result<Option<TenantRow>> {
+        self.announce(Signal::Keys);
+        // More of the tenant's runs may go on now.
+        self.announce(Signal::Work);
+        sqlx::query_as!(
+            TenantRow,
+            "UPDATE tenants SET name = coalesce($2, name), quotas = jsonb_strip_nulls(quotas || $3)
+             WHERE tenant_id = $1 RETURNING tenant_id, name, quotas, created_at",
+            tenant.0,
+            name,
+            Value::Object(quotas.clone()),
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)
+    }
+}
+
+impl TenantTx {
+    /// Deletes the tenant with all that is its own; `false`: there is no such tenant. Its live runs end at once: no
+    /// server can write them any more.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant_delete(&mut self) -> Result<bool> {
+        let tenant = self.tenant();
+        // Holds off what would add to it: keys, runs, settings. Then the runs' own rows, in the order in which a commit
+        // takes them.
+        let found = sqlx::query!("SELECT FROM tenants WHERE tenant_id = $1 FOR UPDATE", tenant)
+            .fetch_optional(self.conn())
+            .await
+            .map_err(store_error)?;
+        if found.is_none() {
+            return Ok(false);
+        }
+        sqlx::query!("SELECT FROM run_states WHERE tenant_id = $1 ORDER BY run_id FOR UPDATE", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        self.tenant_rows_delete(tenant).await?;
+        self.announce(Signal::Keys);
+        Ok(true)
+    }
+
+    async fn tenant_rows_delete(&mut self, tenant: Uuid) -> Result<()> {
+        // Runs and agents first: what they refer to goes with the tenant, and nothing may refer to it by then.
+        sqlx::query!("DELETE FROM runs WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
+        sqlx::query!("DELETE FROM agents WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
+        sqlx::query!("DELETE FROM tenants WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
+        sqlx::query!("DELETE FROM events WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
+        sqlx::query!("DELETE FROM journal WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
+        sqlx::query!("DELETE FROM idempotency_keys WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Transactions that know whose they are. What they announce is heard only after they are committed.
+
+use answerable_core::id::TenantId;
+use answerable_ports::{Signal, Signals, StoreError};
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use crate::error::store_error;
+use crate::seal::Sealer;
+
+/// A transaction of one tenant: it sees and writes that tenant's rows alone. Dropped without
+/// [`commit`](TenantTx::commit), it changes nothing.
+pub struct TenantTx {
+    pub(crate) tx: Transaction<'static, Postgres>,
+    pub(crate) tenant_id: TenantId,
+    pub(crate) sealer: Sealer,
+    pub(crate) signals: Vec<Signal>,
+    pub(crate) hub: Signals,
+}
+
+impl TenantTx {
+    /// Whose it is.
+    pub fn tenant_id(&self) -> TenantId {
+        self.tenant_id
+    }
+
+    /// The tenant's UUID, for queries: every one of them names it.
+    pub(crate) fn tenant(&self) -> uuid::Uuid {
+        self.tenant_id.0
+    }
+
+    pub(crate) fn conn(&mut self) -> &mut PgConnection {
+        &mut self.tx
+    }
+
+    /// Will be announced with the commit.
+    pub fn announce(&mut self, signal: Signal) {
+        self.signals.push(signal);
+    }
+
+    /// Makes it true.
+    ///
+    /// # Errors
+    /// The database is away; whether the transaction was committed is then unknown.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        self.tx.commit().await.map_err(store_error)?;
+        self.signals.into_iter().for_each(|signal| self.hub.announce(signal));
+        Ok(())
+    }
+}
+
+/// A transaction that crosses tenants: keys, claims, the operator's pages.
+pub struct SystemTx {
+    pub(crate) tx: Transaction<'static, Postgres>,
+    pub(crate) sealer: Sealer,
+    pub(crate) signals: Vec<Signal>,
+    pub(crate) hub: Signals,
+}
+
+impl SystemTx {
+    pub(crate) fn conn(&mut self) -> &mut PgConnection {
+        &mut self.tx
+    }
+
+    /// Will be announced with the commit.
+    pub fn announce(&mut self, signal: Signal) {
+        self.signals.push(signal);
+    }
+
+    /// Makes it true.
+    ///
+    /// # Errors
+    /// The database is away; whether the transaction was committed is then unknown.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        self.tx.commit().await.map_err(store_error)?;
+        self.signals.into_iter().for_each(|signal| self.hub.announce(signal));
+        Ok(())
+    }
+}

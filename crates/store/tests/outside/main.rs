@@ -1,0 +1,10 @@
+//! What comes to runs from outside, against a real PostgreSQL: accepting, answering, deciding, settling; and the walls
+//! between tenants.
+
+mod accepting;
+mod answers;
+mod changes;
+mod decisions;
+mod settling;
+mod walls;
+mod world;

@@ -1,0 +1,29 @@
+//! Why a call came to nothing, as far as matters to who made it.
+
+use std::error::Error;
+
+use super::Refused;
+
+/// Kinds of failed calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The guard refused the address; nothing was sent.
+    Refused(Refused),
+    /// There was no connection; nothing was sent.
+    NotConnected,
+    /// The connection was lost, or what came was no HTTP: nobody knows what the far side did.
+    Cut,
+}
+
+impl From<&reqwest::Error> for Fault {
+    fn from(error: &reqwest::Error) -> Self {
+        let mut source = error.source();
+        while let Some(inner) = source {
+            if let Some(refused) = inner.downcast_ref::<Refused>() {
+                return Self::Refused(*refused);
+            }
+            source = inner.source();
+        }
+        if error.is_connect() || error.is_builder() { Self::NotConnected } else { Self::Cut }
+    }
+}

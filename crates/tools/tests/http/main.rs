@@ -1,0 +1,6 @@
+//! Tool calls over HTTP against a scripted far side.
+
+mod answers;
+mod meaning;
+mod sent;
+mod world;

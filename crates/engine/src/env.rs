@@ -1,0 +1,160 @@
+//! What the engine is made of, and its start.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use answerable_core::Millis;
+use answerable_core::agent::AgentSpec;
+use answerable_core::id::TenantId;
+use answerable_core::registry::Registry;
+use answerable_ports::{ModelProvider, Observer, RunStore, Signals, StoreError, ToolExecutor};
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::lease::Leases;
+use crate::scheduler;
+
+/// How the engine behaves.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// This process, among those that share the database.
+    pub server: Uuid,
+    /// A lease that isn't renewed for so long is another's to take.
+    pub lease_for: Duration,
+    /// Runs that this process works on at once.
+    pub max_running: usize,
+    /// Time that running steps have to finish when the process is told to stop.
+    pub drain_for: Duration,
+    /// Deaths in one step that a run survives.
+    pub max_recoveries: u32,
+}
+
+/// The engine's counterparts.
+pub struct EngineParts {
+    /// Where runs are.
+    pub store: Arc<dyn RunStore>,
+    /// Who answers.
+    pub models: Arc<dyn ModelProvider>,
+    /// Who acts.
+    pub tools: Arc<dyn ToolExecutor>,
+    /// Who is told.
+    pub signals: Signals,
+    /// Who counts and measures.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// A running engine.
+pub struct Engine {
+    env: Arc<Env>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Engine {
+    /// Starts claiming runs.
+    pub fn start(config: EngineConfig, parts: EngineParts) -> Self {
+        let env = Arc::new(Env::new(config, parts));
+        let task = tokio::spawn(scheduler::run(Arc::clone(&env)));
+        Self { env, task }
+    }
+
+    /// Runs that this process works on, as they change.
+    pub fn counter(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.env.running)
+    }
+
+    /// Claims nothing more, lets running steps finish or hands them back, and ends.
+    pub async fn drain(self) {
+        self.env.drain.cancel();
+        // A panic of the scheduler was logged by the runtime; there is nothing left to drain then.
+        let _ = self.task.await;
+    }
+}
+
+/// What every task of the engine shares.
+pub(crate) struct Env {
+    pub(crate) config: EngineConfig,
+    pub(crate) store: Arc<dyn RunStore>,
+    pub(crate) models: Arc<dyn ModelProvider>,
+    pub(crate) tools: Arc<dyn ToolExecutor>,
+    pub(crate) signals: Signals,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) leases: Leases,
+    /// Nothing new is begun.
+    pub(crate) drain: CancellationToken,
+    /// The time to finish is over.
+    pub(crate) drained: CancellationToken,
+    pub(crate) running: Arc<AtomicUsize>,
+    registries: Mutex<HashMap<String, Arc<Registry>>>,
+    signing: Mutex<HashMap<TenantId, (Instant, Vec<SecretString>)>>,
+}
+
+/// Compiled agents that are kept.
+const MAX_REGISTRIES: usize = 512;
+/// Time for which a tenant's signing secrets are kept.
+const SIGNING_FOR: Duration = Duration::from_secs(5);
+
+impl Env {
+    fn new(config: EngineConfig, parts: EngineParts) -> Self {
+        Self {
+            leases: Leases::new(config.lease_for),
+            config,
+            store: parts.store,
+            models: parts.models,
+            tools: parts.tools,
+            signals: parts.signals,
+            observer: parts.observer,
+            drain: CancellationToken::new(),
+            drained: CancellationToken::new(),
+            running: Arc::default(),
+            registries: Mutex::default(),
+            signing: Mutex::default(),
+        }
+    }
+
+    /// The agent, compiled; kept by its hash.
+    pub(crate) fn registry(&self, hash: &str, agent: &AgentSpec) -> Result<Arc<Registry>, String> {
+        let mut kept = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(registry) = kept.get(hash) {
+            return Ok(Arc::clone(registry));
+        }
+        let registry = Registry::compile(agent.clone()).map_err(|faults| {
+            faults.first().map_or_else(String::new, |fault| format!("{}: {}", fault.pointer, fault.message))
+        })?;
+        if kept.len() >= MAX_REGISTRIES {
+            kept.clear();
+        }
+        let registry = Arc::new(registry);
+        kept.insert(hash.to_owned(), Arc::clone(&registry));
+        Ok(registry)
+    }
+
+    /// The tenant's signing secrets; a rotated one is used within seconds.
+    pub(crate) async fn signing_secrets(&self, tenant: TenantId) -> Result<Vec<SecretString>, StoreError> {
+        {
+            let kept = self.signing.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((at, secrets)) = kept.get(&tenant)
+                && at.elapsed() < SIGNING_FOR
+            {
+                return Ok(secrets.clone());
+            }
+        }
+        let secrets = self.store.signing_secrets(tenant).await?;
+        let mut kept = self.signing.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, (at, _)| at.elapsed() < SIGNING_FOR);
+        kept.insert(tenant, (Instant::now(), secrets.clone()));
+        Ok(secrets)
+    }
+}
+
+/// Milliseconds since the Unix epoch, by this machine's clock. Leases go by the database's.
+pub(crate) fn now() -> Millis {
+    chrono::Utc::now().timestamp_millis()
+}
+
+/// What spreads pauses: 0..=1000.
+pub(crate) fn jitter() -> u16 {
+    rand::random_range(0..=1000)
+}

@@ -1,0 +1,160 @@
+//! What came in from outside, as events. Nothing is taken on trust: an approval is judged again before it is used.
+
+use answerable_core::agent::OutputSpec;
+use answerable_core::id::{ArtifactId, CallId};
+use answerable_core::json::input_hash;
+use answerable_core::permission::{CallFacts, CompiledPolicy, Judgement, Owner, judge};
+use answerable_core::registry::Registry;
+use answerable_core::run::{Approval, CallVerdict, Event, Submitted};
+use answerable_core::tool::Output;
+use answerable_ports::StoreError;
+use answerable_ports::commit::{DecisionWord, Inbound, InboundBody, StoredArtifact};
+use answerable_ports::store::Rules;
+use bytes::Bytes;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::env::Env;
+use crate::model_call::idempotency_key;
+use crate::session::{Cause, RunFacts, Session, patiently};
+
+impl Session {
+    /// Looks for what came in since the last look.
+    pub(crate) async fn pull_inbox(&mut self) {
+        let (lease, after) = (self.lease(), self.known_inbox);
+        match patiently(|| self.env.store.inbox(lease, after)).await {
+            Ok(inbound) => self.receive(inbound).await,
+            Err(error) => tracing::error!(run_id = %lease.run_id, %error, "the inbox can't be read"),
+        }
+    }
+
+    /// Takes things in. They happened before whatever isn't committed yet.
+    pub(crate) async fn receive(&mut self, inbound: Vec<Inbound>) {
+        let mut causes = Vec::new();
+        for item in inbound {
+            self.known_inbox = self.known_inbox.max(item.number);
+            if matches!(item.body, InboundBody::Steer { .. }) {
+                self.steers.push(item);
+            } else {
+                causes.push(self.cause(item).await);
+            }
+        }
+        self.causes.splice(0..0, causes);
+    }
+
+    async fn cause(&self, item: Inbound) -> Cause {
+        let at = self.now();
+        let mut artifact = None;
+        let event = match item.body {
+            InboundBody::Cancel { reason } => Event::CancelRequested { at, reason },
+            InboundBody::Steer { message_id, content } => Event::Steered { at, message_id, content },
+            InboundBody::Budget { patch, by } => Event::BudgetChanged { at, patch, by },
+            InboundBody::BudgetDenied { approval_id, by } => Event::BudgetDenied { at, approval: approval_id, by },
+            InboundBody::Settled { call_id, applied, content, by } => {
+                Event::EffectSettled { at, call: call_id, applied, content, by }
+            }
+            InboundBody::ToolResult { call_id, status, content, error_code } => {
+                let (output, whole) = self.limited(call_id, &content);
+                artifact = whole;
+                Event::ToolResultSubmitted { at, call: call_id, submitted: Submitted { status, output, error_code } }
+            }
+            InboundBody::Decided { call_id, decision, input, content, reason, by, .. } => {
+                let verdict = match decision {
+                    DecisionWord::Deny => CallVerdict::Denied,
+                    DecisionWord::Approve => CallVerdict::Approved(Box::new(self.approval(call_id, input).await)),
+                    DecisionWord::Answer => {
+                        let (output, whole) = self.limited(call_id, &content.unwrap_or_default());
+                        artifact = whole;
+                        CallVerdict::Answered(output)
+                    }
+                };
+                Event::CallDecided { at, call: call_id, verdict, by, reason }
+            }
+        };
+        Cause { event, artifact, inbox: Some(item.number) }
+    }
+
+    /// What a person gave as a call's output, under the tool's limits.
+    fn limited(&self, call: CallId, content: &str) -> (Output, Option<StoredArtifact>) {
+        let spec = self.state.call(call).and_then(|call| self.registry.tool(&call.tool_name)).map(|tool| tool.output.clone());
+        limited(content, &spec.unwrap_or_default(), call)
+    }
+
+    /// The approval as it is used: with the edited input, judged by the policies of this moment.
+    async fn approval(&self, call_id: CallId, edited: Option<Value>) -> Approval {
+        let tool_name = self.state.call(call_id).map(|call| call.tool_name.clone()).unwrap_or_default();
+        let input = edited.clone().or_else(|| self.inputs.get(&call_id).cloned()).unwrap_or_default();
+        let hash = input_hash(&input);
+        let judged_again = judged(&self.env, &self.facts, &self.registry, &tool_name, &input, &hash).await;
+        let edited = edited.map(|input| {
+            // The key was found sound when the edit was taken; failing that, the call's own id is one.
+            let key = idempotency_key(&self.registry, &self.facts, &tool_name, &input, call_id);
+            let key = key.map_or_else(|_| call_id.to_string(), |(key, _)| key);
+            (input, hash, key)
+        });
+        Approval { judged_again, edited }
+    }
+}
+
+/// Output under a tool's limits, and the whole where it doesn't fit.
+pub(crate) fn limited(content: &str, spec: &OutputSpec, call_id: CallId) -> (Output, Option<StoredArtifact>) {
+    let id = ArtifactId(Uuid::now_v7());
+    let output = Output::limited(content, spec, id);
+    let whole = output.needs_artifact().then(|| StoredArtifact {
+        id,
+        call_id,
+        media_type: "text/plain; charset=utf-8".into(),
+        content: Bytes::copy_from_slice(content.as_bytes()),
+    });
+    (output, whole)
+}
+
+/// The gate's verdict at this moment. If the tenant's policy can't be read, the call doesn't run.
+pub(crate) async fn judged(
+    env: &Env,
+    facts: &RunFacts,
+    registry: &Registry,
+    tool_name: &str,
+    input: &Value,
+    input_hash: &str,
+) -> Judgement {
+    let rules = rules(env, facts).await;
+    judged_by(&rules, facts, registry, tool_name, input, input_hash)
+}
+
+/// What the gate judges by: the tenant's policy, ready to judge, and the run's grants.
+pub(crate) struct Gate {
+    tenant: Result<Option<CompiledPolicy>, String>,
+    grants: Vec<answerable_core::permission::Grant>,
+}
+
+pub(crate) async fn rules(env: &Env, facts: &RunFacts) -> Gate {
+    let read: Result<Rules, StoreError> = patiently(|| env.store.rules(facts.lease, facts.thread_id, facts.agent_id)).await;
+    match read {
+        Err(error) => Gate { tenant: Err(error.to_string()), grants: Vec::new() },
+        Ok(rules) => {
+            let compiled = rules.tenant_policy.map(|policy| CompiledPolicy::compile(&policy, Owner::Tenant)).transpose();
+            let tenant = compiled.map_err(|faults| faults.into_iter().map(|fault| fault.message).collect());
+            Gate { tenant, grants: rules.grants }
+        }
+    }
+}
+
+pub(crate) fn judged_by(
+    gate: &Gate,
+    facts: &RunFacts,
+    registry: &Registry,
+    tool_name: &str,
+    input: &Value,
+    input_hash: &str,
+) -> Judgement {
+    let Some(tool) = registry.tool(tool_name) else { return Judgement::denied("there is no such tool") };
+    let call = CallFacts { tool_name, risk: tool.risk, input, input_hash, context: &facts.context };
+    match &gate.tenant {
+        Ok(tenant) => judge(&registry.policy, tenant.as_ref(), &gate.grants, &call, crate::env::now()),
+        Err(why) => {
+            tracing::error!(run_id = %facts.lease.run_id, %why, "the tenant's policy can't be judged; calls are denied");
+            Judgement::denied("the tenant's policy can't be judged")
+        }
+    }
+}

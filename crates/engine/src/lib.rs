@@ -1,0 +1,16 @@
+//! The engine: the thin shell around the core. It claims runs, drives each in a task of its own, and acts only on what is
+//! committed: load → step → commit → perform.
+
+mod commit;
+mod drive;
+mod env;
+mod inbox;
+mod lease;
+mod model_call;
+mod perform;
+mod scheduler;
+mod session;
+mod tool_call;
+mod turn;
+
+pub use env::{Engine, EngineConfig, EngineParts};

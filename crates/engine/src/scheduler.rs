@@ -1,0 +1,125 @@
+//! Claims runs and gives each a task.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use answerable_ports::Claimed;
+use futures::FutureExt as _;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::drive;
+use crate::env::Env;
+use crate::lease::{self, hold};
+
+/// Runs claimed at once.
+const BATCH: usize = 64;
+/// Longest time between two looks for work; a signal shortens it.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// Longest time between two looks for dead servers' runs.
+const RECLAIM_EVERY: Duration = Duration::from_millis(500);
+
+/// Claims and drives runs until the engine is drained.
+pub(crate) async fn run(env: Arc<Env>) {
+    let stop = CancellationToken::new();
+    let heartbeat = tokio::spawn(lease::heartbeat(Arc::clone(&env), stop.clone()));
+    let mut tasks = JoinSet::new();
+    let mut reclaimed_at: Option<Instant> = None;
+    while !env.drain.is_cancelled() {
+        let mut more = claim(&env, &mut tasks).await;
+        if reclaimed_at.is_none_or(|at| at.elapsed() >= RECLAIM_EVERY) {
+            more |= reclaim(&env, &mut tasks).await;
+            reclaimed_at = Some(Instant::now());
+        }
+        while tasks.try_join_next().is_some() {}
+        if !more {
+            wait_for_work(&env, &mut tasks).await;
+        }
+    }
+    finish(&env, tasks).await;
+    stop.cancel();
+    // It only waits for the token.
+    let _ = heartbeat.await;
+}
+
+/// Waits for a signal, for room, or for the next look.
+async fn wait_for_work(env: &Env, tasks: &mut JoinSet<()>) {
+    let full = env.running.load(Ordering::Relaxed) >= env.config.max_running;
+    let pause = LOOK_EVERY.mul_f64(rand::random_range(0.75..1.25));
+    tokio::select! {
+        () = env.drain.cancelled() => {}
+        () = env.signals.work(), if !full => {}
+        Some(_) = tasks.join_next(), if full => {}
+        () = tokio::time::sleep(pause) => {}
+    }
+}
+
+/// Claims what is due; true if there may be more.
+async fn claim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
+    let room = env.config.max_running.saturating_sub(env.running.load(Ordering::Relaxed)).min(BATCH);
+    if room == 0 {
+        return false;
+    }
+    match env.store.claim(env.config.server, room, env.config.lease_for).await {
+        Ok(claimed) => {
+            let more = claimed.len() == room && room == BATCH;
+            claimed.into_iter().for_each(|claimed| spawn(env, tasks, claimed));
+            more
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no runs could be claimed");
+            tokio::time::sleep(LOOK_EVERY).await;
+            false
+        }
+    }
+}
+
+/// Claims what dead servers left; true if there may be more.
+async fn reclaim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
+    let room = env.config.max_running.saturating_sub(env.running.load(Ordering::Relaxed)).min(BATCH);
+    if room == 0 {
+        return false;
+    }
+    match env.store.reclaim(env.config.server, room, env.config.lease_for, &env.leases.runs()).await {
+        Ok(claimed) => {
+            let more = claimed.len() == room;
+            for claimed in claimed {
+                env.observer.taken_over();
+                tracing::info!(run_id = %claimed.lease.run_id, deaths = claimed.deaths, "run taken over from a dead server");
+                spawn(env, tasks, claimed);
+            }
+            more
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no runs could be taken over");
+            false
+        }
+    }
+}
+
+fn spawn(env: &Arc<Env>, tasks: &mut JoinSet<()>, claimed: Claimed) {
+    let held = hold(env, claimed.lease);
+    let env = Arc::clone(env);
+    env.running.fetch_add(1, Ordering::Relaxed);
+    tasks.spawn(async move {
+        let driven = std::panic::AssertUnwindSafe(drive::drive(&env, claimed, &held.lost)).catch_unwind().await;
+        if driven.is_err() {
+            // The lease runs out and the run is taken up again; a run that always does this ends as a crash loop.
+            tracing::error!(run_id = %claimed.lease.run_id, "the task of a run panicked");
+        }
+        drop(held);
+        env.running.fetch_sub(1, Ordering::Relaxed);
+    });
+}
+
+/// Lets running tasks finish or hand back, for as long as they may.
+async fn finish(env: &Env, mut tasks: JoinSet<()>) {
+    let all_done = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(env.config.drain_for, all_done).await.is_err() {
+        env.drained.cancel();
+        let all_done = async { while tasks.join_next().await.is_some() {} };
+        // What is still out after this is left to its lease: another server finds it unclear and says so.
+        let _ = tokio::time::timeout(Duration::from_secs(2), all_done).await;
+    }
+}

@@ -1,0 +1,146 @@
+//! A run while this process works on it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use answerable_core::Millis;
+use answerable_core::id::CallId;
+use answerable_core::message::Message;
+use answerable_core::registry::Registry;
+use answerable_core::run::{Event, RunConfig, RunState, Status, next_due, outstanding};
+use answerable_ports::commit::StoredArtifact;
+use answerable_ports::{Claimed, Inbound, Lease, LoadedRun, ModelTarget, StoreError};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::env::{Env, now};
+
+/// What stays the same for a run's whole life.
+#[derive(Debug)]
+pub(crate) struct RunFacts {
+    pub(crate) lease: Lease,
+    pub(crate) thread_id: Option<Uuid>,
+    pub(crate) agent_id: Option<Uuid>,
+    pub(crate) context: Value,
+    pub(crate) trace_id: String,
+}
+
+/// Something that happened and is not committed yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Cause {
+    pub(crate) event: Event,
+    pub(crate) artifact: Option<StoredArtifact>,
+    /// Its number in the inbox, if it came from there.
+    pub(crate) inbox: Option<i64>,
+}
+
+impl From<Event> for Cause {
+    fn from(event: Event) -> Self {
+        Self { event, artifact: None, inbox: None }
+    }
+}
+
+/// A run while this process works on it: what is committed, and what happened since.
+pub(crate) struct Session {
+    pub(crate) env: Arc<Env>,
+    pub(crate) facts: Arc<RunFacts>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) state: RunState,
+    pub(crate) seq: i64,
+    /// The history as it is committed, oldest first.
+    pub(crate) history: Vec<Message>,
+    /// Inputs of the open step's calls.
+    pub(crate) inputs: BTreeMap<CallId, Value>,
+    /// The newest number of the inbox that is known here.
+    pub(crate) known_inbox: i64,
+    /// What people said, kept until the next step begins.
+    pub(crate) steers: Vec<Inbound>,
+    pub(crate) causes: Vec<Cause>,
+    /// The provider as it was when the open step's context was built.
+    pub(crate) target: Option<ModelTarget>,
+}
+
+impl Session {
+    /// Takes up a loaded run.
+    pub(crate) async fn take_up(env: &Arc<Env>, claimed: Claimed, loaded: LoadedRun) -> Result<Self, StoreError> {
+        let registry = env.registry(&loaded.agent_hash, &loaded.agent).map_err(StoreError::Broken)?;
+        let facts = RunFacts {
+            lease: claimed.lease,
+            thread_id: loaded.thread_id,
+            agent_id: loaded.agent_id,
+            context: loaded.context,
+            trace_id: loaded.trace_id,
+        };
+        let mut session = Self {
+            env: Arc::clone(env),
+            facts: Arc::new(facts),
+            registry,
+            state: loaded.state,
+            seq: loaded.seq,
+            history: loaded.history,
+            inputs: loaded.inputs,
+            known_inbox: loaded.known_inbox,
+            steers: Vec::new(),
+            causes: Vec::new(),
+            target: None,
+        };
+        session.begin(claimed);
+        session.receive(loaded.inbox).await;
+        Ok(session)
+    }
+
+    /// Why the run was claimed, as events: what was out when its server died is unclear before anything else is due.
+    fn begin(&mut self, claimed: Claimed) {
+        let at = self.now();
+        let queued = self.state.status == Status::Queued;
+        let died = claimed.deaths > self.state.deaths;
+        let interrupted = !queued && !outstanding(&self.state).is_empty();
+        if died || interrupted {
+            self.causes.push(Event::Recovered { at, deaths: claimed.deaths }.into());
+        }
+        if next_due(&self.state).is_some_and(|due| due <= at) {
+            self.causes.push(Event::TimerFired { at }.into());
+        }
+        if queued && claimed.may_start {
+            self.causes.push(Event::Started { at }.into());
+        }
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        self.facts.lease
+    }
+
+    pub(crate) fn config(&self) -> RunConfig<'_> {
+        RunConfig { registry: &self.registry, max_recoveries: self.env.config.max_recoveries }
+    }
+
+    /// This machine's time, never before what the state has seen.
+    pub(crate) fn now(&self) -> Millis {
+        now().max(self.state.clock.since.unwrap_or(0))
+    }
+}
+
+/// A provider of a tenant, as it is now; asks until the store answers.
+pub(crate) async fn find_target(env: &Env, facts: &RunFacts, name: &str) -> Option<ModelTarget> {
+    let tenant = facts.lease.tenant_id;
+    patiently(|| env.store.model_target(tenant, name)).await.unwrap_or_else(|error| {
+        tracing::error!(run_id = %facts.lease.run_id, %error, "a provider can't be read");
+        None
+    })
+}
+
+/// Asks the store again while it is away. Whoever awaits this is dropped when the lease is lost or the run ends.
+pub(crate) async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(ask: impl Fn() -> F) -> Result<T, StoreError> {
+    let mut pause = Duration::from_millis(100);
+    loop {
+        match ask().await {
+            Err(StoreError::Away(why)) => {
+                tracing::debug!(%why, "the store is away; asked again soon");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+            answer => return answer,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Logs: one line where a thing is handled, for people or for machines, on standard error.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+
+/// Form of the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Pretty,
+    /// For machines.
+    Json,
+}
+
+/// The logs can't be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogsError {
+    /// The filter makes no sense.
+    #[error("the log filter makes no sense: {0}")]
+    Filter(String),
+    /// There is a logger already.
+    #[error("logs are set up already")]
+    Twice,
+}
+
+/// Sets up logs for the process, with a filter such as `info` or `answerable_engine=debug,info`.
+///
+/// # Errors
+/// See [`LogsError`].
+pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogsError> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| LogsError::Filter(error.to_string()))?;
+    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let done = match format {
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).try_init(),
+        LogFormat::Pretty => lines.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init(),
+    };
+    done.map_err(|_| LogsError::Twice)
+}

@@ -1,0 +1,102 @@
+//! The flags of the commands that run a server. Each is a setting; which layer wins is not decided here.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+/// What `migrate` needs.
+#[derive(Args, Default)]
+pub(crate) struct DatabaseFlags {
+    /// Read settings from FILE; otherwise from answerable.toml in the working folder, if it is there.
+    /// Its keys are the variables' names in lower case without ANSWERABLE_, as in `lease_ms = 10000`
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// PostgreSQL to use, postgres://user:password@host/database; may lead through PgBouncer in transaction
+    /// mode [env: DATABASE_URL]
+    #[arg(long, value_name = "URL")]
+    database_url: Option<String>,
+    /// The same database past PgBouncer, for migrations and notifications [env: ANSWERABLE_DATABASE_DIRECT_URL]
+    #[arg(long, value_name = "URL")]
+    database_direct_url: Option<String>,
+    /// What to log, such as info or info,answerable_engine=debug [env: ANSWERABLE_LOG] [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// Form of a log line, pretty or json [env: ANSWERABLE_LOG_FORMAT] [default: pretty]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+}
+
+/// What `serve` and `dev` need besides. Keys have no flags: a command line is seen by every process.
+#[derive(Args, Default)]
+pub(crate) struct ServerFlags {
+    #[command(flatten)]
+    database: DatabaseFlags,
+    /// Address to listen on [env: ANSWERABLE_LISTEN] [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Base of links given out, such as an approval's [env: ANSWERABLE_PUBLIC_URL] [default: http://ADDRESS]
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Private networks and hosts that outgoing calls may reach, with commas between them
+    /// [env: ANSWERABLE_EGRESS_ALLOW] [default: none; `dev` always allows this machine]
+    #[arg(long, value_name = "LIST")]
+    egress_allow: Option<String>,
+    /// How long a run belongs to a server that is not heard of, in milliseconds, 500 to 600000
+    /// [env: ANSWERABLE_LEASE_MS] [default: 10000]
+    #[arg(long, value_name = "MS")]
+    lease_ms: Option<String>,
+    /// Most runs that this server works on at a time [env: ANSWERABLE_MAX_RUNNING] [default: 500]
+    #[arg(long, value_name = "N")]
+    max_running: Option<String>,
+    /// How long running steps may take to finish after SIGTERM, in milliseconds [env: ANSWERABLE_DRAIN_MS]
+    /// [default: 20000]
+    #[arg(long, value_name = "MS")]
+    drain_ms: Option<String>,
+    /// Longest request body, in bytes [env: ANSWERABLE_MAX_BODY_BYTES] [default: 4194304]
+    #[arg(long, value_name = "BYTES")]
+    max_body_bytes: Option<String>,
+}
+
+type Values = Vec<(&'static str, String)>;
+
+impl DatabaseFlags {
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    /// Names and texts of the settings that were given.
+    pub(crate) fn values(&self) -> Values {
+        given([
+            ("database_url", &self.database_url),
+            ("database_direct_url", &self.database_direct_url),
+            ("log", &self.log),
+            ("log_format", &self.log_format),
+        ])
+    }
+}
+
+impl ServerFlags {
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.database.config()
+    }
+
+    /// Names and texts of the settings that were given.
+    pub(crate) fn values(&self) -> Values {
+        let mut values = self.database.values();
+        values.extend(given([
+            ("listen", &self.listen),
+            ("public_url", &self.public_url),
+            ("egress_allow", &self.egress_allow),
+            ("lease_ms", &self.lease_ms),
+            ("max_running", &self.max_running),
+            ("drain_ms", &self.drain_ms),
+            ("max_body_bytes", &self.max_body_bytes),
+        ]));
+        values
+    }
+}
+
+/// Those flags that were given.
+pub(crate) fn given<const N: usize>(flags: [(&'static str, &Option<String>); N]) -> Values {
+    flags.into_iter().filter_map(|(name, text)| Some((name, text.clone()?))).collect()
+}

@@ -1,0 +1,38 @@
+//! The names of all settings. The key in `answerable.toml` is the name; flag and variable follow from it.
+
+/// Every setting of the server.
+pub(crate) const NAMES: [&str; 15] = [
+    "database_url",
+    "database_direct_url",
+    "listen",
+    "public_url",
+    "operator_key",
+    "secret_key",
+    "egress_allow",
+    "lease_ms",
+    "max_running",
+    "drain_ms",
+    "max_body_bytes",
+    "data_dir",
+    "log",
+    "log_format",
+    "pg_bin",
+];
+
+/// Variables that begin like ours and are read elsewhere: by the client commands, by the search for
+/// PostgreSQL, by the tests.
+pub(crate) const OTHER_VARIABLES: [&str; 4] =
+    ["ANSWERABLE_URL", "ANSWERABLE_API_KEY", "ANSWERABLE_PG_VENV", "ANSWERABLE_TEST_DATABASE_URL"];
+
+/// The environment variable of a setting.
+pub(crate) fn variable(name: &str) -> String {
+    match name {
+        "database_url" => "DATABASE_URL".to_owned(),
+        _ => format!("ANSWERABLE_{}", name.to_uppercase()),
+    }
+}
+
+/// The command-line flag of a setting.
+pub(crate) fn flag(name: &str) -> String {
+    format!("--{}", name.replace('_', "-"))
+}

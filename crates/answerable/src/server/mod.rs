@@ -1,0 +1,218 @@
+//! The server: store, engine, API and delivery put together, from the start to the drained end.
+
+mod maintenance;
+mod measured;
+mod schema;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use answerable_api::{AddressRule, ApiConfig, AppState, router};
+use answerable_engine::{Engine, EngineConfig, EngineParts};
+use answerable_models::Models;
+use answerable_store::{ConnectOptions, EngineStore, Sealer, Signals, Store};
+use answerable_telemetry::{LogFormat, Metrics, init_logs};
+use answerable_tools::{Allow, GuardedClient, HttpTools, egress};
+use secrecy::ExposeSecret;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::Failure;
+use crate::cli::shutdown;
+use crate::config::{self, ServerConfig};
+use measured::Measured;
+pub(crate) use schema::migrate_database;
+
+/// Connections to the database that one server keeps at most.
+const MAX_CONNECTIONS: u32 = 24;
+/// Deaths in one step that a run survives (contract, "Behaviours decided" 13).
+const MAX_RECOVERIES: u32 = 5;
+/// Time that open connections of clients have after all else has drained.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
+
+/// Runs a server until SIGTERM or SIGINT, drains it, and returns. `ready` gets the address that it listens on.
+///
+/// # Errors
+/// It can't listen, its configuration makes no sense to a part of it, or the database can't be migrated.
+pub(crate) async fn run(config: ServerConfig, ready: oneshot::Sender<SocketAddr>) -> Result<(), Failure> {
+    start_logs(&config.log)?;
+    egress::install_crypto();
+    let (stop, stopping) = shutdown_asked();
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .map_err(|error| Failure::new(format!("can't listen at {}: {error}", config.listen)))?;
+    let address = listener.local_addr().map_err(Failure::new)?;
+    tracing::info!(%address, secret_key = config.secret_key.form().describe(), "answerable starts");
+    let server = Server::new(&config)?;
+    let serving = tokio::spawn(server.serve(listener));
+    // Nobody may be waiting.
+    let _ = ready.send(address);
+    tokio::select! {
+        migrated = schema::until_migrated(&config.database, &server.store) => migrated?,
+        () = stop.cancelled() => {
+            server.end(serving).await;
+            return stopping.await.map_err(Failure::new)?;
+        }
+    }
+    let work = server.start_work(&config);
+    tracing::info!(%address, "answerable is ready");
+    stop.cancelled().await;
+    tracing::info!("draining: running steps finish or are handed back");
+    server.draining.store(true, Ordering::Relaxed);
+    work.drain().await;
+    server.end(serving).await;
+    stopping.await.map_err(Failure::new)?
+}
+
+/// A token that is cancelled when the process is told to stop, and what came of listening for that.
+fn shutdown_asked() -> (CancellationToken, tokio::task::JoinHandle<Result<(), Failure>>) {
+    let token = CancellationToken::new();
+    let stop = token.clone();
+    let listening = tokio::spawn(async move {
+        let heard = shutdown::requested().await;
+        stop.cancel();
+        heard
+    });
+    (token, listening)
+}
+
+/// Sets up the logs; in `dev` they may be there already.
+pub(crate) fn start_logs(log: &config::Log) -> Result<(), Failure> {
+    let format = match log.format {
+        config::LogFormat::Pretty => LogFormat::Pretty,
+        config::LogFormat::Json => LogFormat::Json,
+    };
+    match init_logs(&log.filter, format) {
+        Ok(()) | Err(answerable_telemetry::LogsError::Twice) => Ok(()),
+        Err(error) => Err(Failure::misconfigured(error)),
+    }
+}
+
+/// What all parts share.
+struct Server {
+    id: Uuid,
+    store: Store,
+    client: GuardedClient,
+    metrics: Arc<Metrics>,
+    measured: Arc<Measured>,
+    state: AppState,
+    draining: Arc<AtomicBool>,
+    stopped: CancellationToken,
+}
+
+impl Server {
+    fn new(config: &ServerConfig) -> Result<Self, Failure> {
+        let id = Uuid::now_v7();
+        let (signals, outgoing) = Signals::new();
+        let options = ConnectOptions {
+            url: config.database.url.expose_secret().to_owned(),
+            max_connections: MAX_CONNECTIONS,
+            // A direct URL beside the other one means that the other leads through a pooler.
+            prepared_statements: config.database.direct_url.is_none(),
+        };
+        let store = Store::connect(&options, Sealer::new(config.secret_key.expose()), signals).map_err(Failure::misconfigured)?;
+        store.hold();
+        tokio::spawn({
+            let store = store.clone();
+            async move { store.send_signals(id, outgoing).await }
+        });
+        let allow = Allow::new(config.egress_allow.networks.clone(), config.egress_allow.hosts.clone());
+        let client = GuardedClient::new(allow).map_err(Failure::new)?;
+        let metrics = Arc::new(Metrics::new().map_err(Failure::new)?);
+        let measured = Arc::new(Measured::new(Arc::clone(&metrics), store.clone()));
+        let draining = Arc::new(AtomicBool::new(false));
+        let api = ApiConfig {
+            operator_key: Some(config.operator_key.clone()),
+            public_url: config.public_url.as_str().trim_end_matches('/').to_owned(),
+            max_body_bytes: config.limits.max_body_bytes,
+            metrics: Arc::clone(&measured) as Arc<dyn answerable_api::Metrics>,
+            addresses: Arc::new(Addresses(client.clone())),
+            draining: Arc::clone(&draining),
+        };
+        let state = AppState::new(store.clone(), api);
+        Ok(Self { id, store, client, metrics, measured, state, draining, stopped: CancellationToken::new() })
+    }
+
+    /// Answers requests until the server is stopped.
+    fn serve(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + 'static {
+        let (app, stopped) = (router(self.state.clone()), self.stopped.clone());
+        async move {
+            let served = axum::serve(listener, app).with_graceful_shutdown(stopped.cancelled_owned()).await;
+            if let Err(error) = served {
+                tracing::error!(%error, "the listener failed");
+            }
+        }
+    }
+
+    /// Begins to work: the database is there.
+    fn start_work(&self, config: &ServerConfig) -> Work {
+        let stop = CancellationToken::new();
+        let listening = {
+            let (store, url, id) = (self.store.clone(), config.database.direct().clone(), self.id);
+            tokio::spawn(async move { store.hear_signals(url.expose_secret(), id).await })
+        };
+        let public_url = config.public_url.as_str().to_owned();
+        let engine = Engine::start(
+            EngineConfig {
+                server: self.id,
+                lease_for: config.limits.lease,
+                max_running: config.limits.max_running,
+                drain_for: config.limits.drain,
+                max_recoveries: MAX_RECOVERIES,
+            },
+            EngineParts {
+                store: Arc::new(EngineStore::new(self.store.clone(), public_url)),
+                models: Arc::new(Models::new(self.client.clone())),
+                tools: Arc::new(HttpTools::new(self.client.clone())),
+                signals: self.store.signals().clone(),
+                observer: Arc::clone(&self.metrics) as Arc<dyn answerable_ports::Observer>,
+            },
+        );
+        self.measured.watch(engine.counter());
+        let delivery = tokio::spawn(answerable_delivery::run(self.store.clone(), self.client.clone(), stop.clone()));
+        let upkeep = tokio::spawn(maintenance::run(self.store.clone(), config.database.direct().clone(), stop.clone()));
+        Work { engine, delivery, upkeep, listening, stop }
+    }
+
+    /// Lets the last answers leave.
+    async fn end(&self, serving: tokio::task::JoinHandle<()>) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.stopped.cancel();
+        // Streams that a client holds open end with the process.
+        let _ = tokio::time::timeout(LAST_ANSWERS, serving).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.store.close()).await;
+    }
+}
+
+/// What works beside the API.
+struct Work {
+    engine: Engine,
+    delivery: tokio::task::JoinHandle<()>,
+    upkeep: tokio::task::JoinHandle<()>,
+    listening: tokio::task::JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Work {
+    async fn drain(self) {
+        self.engine.drain().await;
+        self.stop.cancel();
+        // They stop at once or were never of use any more; a panic of theirs was logged.
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.delivery).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.upkeep).await;
+        self.listening.abort();
+    }
+}
+
+/// The guard, as far as it can tell without the DNS.
+struct Addresses(GuardedClient);
+
+impl AddressRule for Addresses {
+    fn refusal(&self, url: &str) -> Option<String> {
+        self.0.check(url).err().map(|refused| refused.to_string())
+    }
+}

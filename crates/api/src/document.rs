@@ -1,0 +1,200 @@
+//! The API's own document, which rules what requests may be: the names in a query, the shape of a body.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, OnceLock};
+
+use answerable_core::FieldError;
+use answerable_core::field_error::pointer_token;
+use http::Method;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
+use serde_json::{Map, Value, json};
+
+/// `openapi.yaml` as it is served.
+pub(crate) const TEXT: &str = include_str!("../../../openapi.yaml");
+/// Most faults that one answer names.
+const MAX_FAULTS: usize = 20;
+/// Longest text of one of them, in characters.
+const MAX_FAULT: usize = 300;
+
+static DOCUMENT: LazyLock<HashMap<(String, String), Operation>> = LazyLock::new(read);
+
+/// What one operation takes.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    query: Vec<String>,
+    body: Option<BodyRule>,
+}
+
+#[derive(Debug)]
+struct BodyRule {
+    required: bool,
+    schema: Value,
+    validator: OnceLock<Validator>,
+}
+
+/// The operation of that method and path template, if the document has it.
+pub(crate) fn operation(method: &Method, template: &str) -> Option<&'static Operation> {
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    DOCUMENT.get(&(method.as_str().to_owned(), template.to_owned()))
+}
+
+impl Operation {
+    /// Whether the query may have this name.
+    pub(crate) fn takes_query(&self, name: &str) -> bool {
+        self.query.iter().any(|known| match known.strip_suffix("KEY") {
+            Some(prefix) => name.len() > prefix.len() && name.starts_with(prefix),
+            None => known == name,
+        })
+    }
+
+    /// Whether the body may be left out.
+    pub(crate) fn body_is_optional(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| !body.required)
+    }
+
+    /// What is wrong with a body, with pointers; empty if nothing is. No value of it is repeated.
+    pub(crate) fn faults(&self, body: &Value) -> Vec<FieldError> {
+        let Some(rule) = &self.body else { return Vec::new() };
+        let validator = rule.validator.get_or_init(|| compile(&rule.schema));
+        validator.iter_errors(body).flat_map(|error| explain(&error)).take(MAX_FAULTS).collect()
+    }
+}
+
+/// The document is part of the binary and is read by tests, so what it lacks is a fault of the build, not of a request.
+fn read() -> HashMap<(String, String), Operation> {
+    let document: Value = serde_yaml_ng::from_str(TEXT).expect("openapi.yaml is YAML; a test reads it");
+    let none = Map::new();
+    let paths = document["paths"].as_object().unwrap_or(&none);
+    let mut operations = HashMap::new();
+    for (path, item) in paths {
+        for (method, operation) in item.as_object().unwrap_or(&none) {
+            if method == "parameters" {
+                continue;
+            }
+            let parameters = [&item["parameters"], &operation["parameters"]];
+            let query = parameters.into_iter().filter_map(Value::as_array).flatten();
+            let query = query.filter_map(|parameter| query_name(resolve(&document, parameter))).collect();
+            let body = body_rule(&document, &operation["requestBody"]);
+            operations.insert((method.to_uppercase(), path.clone()), Operation { query, body });
+        }
+    }
+    operations
+}
+
+fn resolve<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
+    let target = value.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+    target.and_then(|pointer| document.pointer(pointer)).unwrap_or(value)
+}
+
+fn query_name(parameter: &Value) -> Option<String> {
+    (parameter["in"] == "query").then(|| parameter["name"].as_str().map(str::to_owned)).flatten()
+}
+
+fn body_rule(document: &Value, body: &Value) -> Option<BodyRule> {
+    let schema = body.pointer("/content/application~1json/schema")?;
+    let mut whole = schema.as_object()?.clone();
+    whole.insert("components".into(), json!({"schemas": document["components"]["schemas"]}));
+    let required = body["required"] == true;
+    Some(BodyRule { required, schema: Value::Object(whole), validator: OnceLock::new() })
+}
+
+fn compile(schema: &Value) -> Validator {
+    jsonschema::options()
+        .offline()
+        .should_validate_formats(true)
+        .build(schema)
+        .expect("the document's schemas compile; a test compiles each")
+}
+
+/// An error as fields: a name that is unknown or missing is pointed at itself, not at what should hold it.
+fn explain(error: &ValidationError<'_>) -> Vec<FieldError> {
+    let at = error.instance_path().to_string();
+    let child = |name: &str, words: &str| FieldError::new(cut(&format!("{at}/{}", pointer_token(name))), words);
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            unexpected.iter().map(|name| child(name, "this field is not known")).collect()
+        }
+        ValidationErrorKind::Required { property } => {
+            vec![child(property.as_str().unwrap_or_default(), "this field is needed")]
+        }
+        ValidationErrorKind::FalseSchema => vec![FieldError::new(cut(&at), "this field does not go with the others")],
+        // Of alternatives the one that fits best says more than "none fits".
+        ValidationErrorKind::OneOfNotValid { context } | ValidationErrorKind::AnyOf { context } => {
+            nearest(context).map_or_else(|| vec![plain(error, &at)], explain)
+        }
+        _ => vec![plain(error, &at)],
+    }
+}
+
+/// The first error of the alternative that went deepest into the value, if any got further than its top.
+fn nearest<'e>(context: &'e [Vec<ValidationError<'static>>]) -> Option<&'e ValidationError<'static>> {
+    let depth = |error: &ValidationError<'_>| error.instance_path().to_string().matches('/').count();
+    let firsts = context.iter().filter_map(|errors| errors.first());
+    let least = context.iter().filter_map(|errors| errors.first()).map(depth).min()?;
+    firsts.filter(|error| depth(error) > least).max_by_key(|error| depth(error))
+}
+
+fn plain(error: &ValidationError<'_>, at: &str) -> FieldError {
+    FieldError::new(cut(at), cut(&error.masked().to_string()))
+}
+
+fn cut(text: &str) -> String {
+    answerable_core::text::head(text, MAX_FAULT).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(method: Method, path: &str, body: Value) -> Vec<String> {
+        let operation = operation(&method, path).expect("an operation");
+        operation.faults(&body).into_iter().map(|fault| fault.pointer).collect()
+    }
+
+    #[test]
+    fn every_schema_compiles() {
+        for operation in DOCUMENT.values() {
+            operation.faults(&json!({}));
+        }
+    }
+
+    #[test]
+    fn faults_are_at_their_field() {
+        let runs = |body| faults(Method::POST, "/v1/runs", body);
+        let agent = json!({"name": "a", "instructions": "x", "model": {"provider": "p", "model": "m"}});
+        assert_eq!(runs(json!({"agent": agent, "input": "go", "colour": 1})), ["/colour"]);
+        assert_eq!(runs(json!({"agent": agent})), ["/input"]);
+        assert_eq!(runs(json!({"agent": agent, "input": 5})), ["/input"]);
+        assert_eq!(runs(json!({"agent": agent, "input": "go", "deadline": "tomorrow"})), ["/deadline"]);
+        assert_eq!(runs(json!({"agent": agent, "input": "go", "budgets": {"max_steps": -1}})), ["/budgets/max_steps"]);
+        assert_eq!(runs(json!({"agent": agent, "input": [{"role": "wizard", "content": "hi"}]})), ["/input/0/role"]);
+        assert_eq!(runs(json!({"input": "go"})).len(), 1);
+        assert_eq!(faults(Method::POST, "/v1/tenants", json!({"name": "a", "color": "red"})), ["/color"]);
+        let provider = json!({"kind": "openai_chat", "script": [{"final": "x"}]});
+        let mut pointers = faults(Method::PUT, "/v1/providers/{name}", provider);
+        pointers.sort();
+        assert_eq!(pointers, ["/base_url", "/script"]);
+    }
+
+    #[test]
+    fn no_value_is_repeated() {
+        let operation = operation(&Method::PUT, "/v1/secrets/{name}").expect("an operation");
+        for body in [json!({"value": ["canary"]}), json!({"value": "canary", "note": "canary"}), json!("canary")] {
+            for fault in operation.faults(&body) {
+                assert!(!fault.message.contains("canary") && !fault.pointer.contains("canary"), "{fault:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_in_a_query() {
+        let runs = operation(&Method::GET, "/v1/runs").expect("an operation");
+        for known in ["status", "limit", "cursor", "metadata.order"] {
+            assert!(runs.takes_query(known), "{known}");
+        }
+        for unknown in ["metadata.", "metadata", "state", ""] {
+            assert!(!runs.takes_query(unknown), "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Doing things once: the reservation, the effect and the answer of a request share one transaction.
+
+use answerable_core::id::TenantId;
+use answerable_store::{Kept, KeptAnswer, KeptRequest, KeptTx, SystemTx, TenantTx};
+use axum::extract::{FromRequest, Request};
+use http::HeaderMap;
+use uuid::Uuid;
+
+use crate::body::{self, RequestBody};
+use crate::problem::{Answer, Problem};
+use crate::state::AppState;
+
+/// The body of a POST, and what makes it safe to send again.
+#[derive(Debug)]
+pub(crate) struct Once<T> {
+    /// The body.
+    pub(crate) body: T,
+    /// Its key, if it has one.
+    pub(crate) key: OnceKey,
+}
+
+/// What a request is known by when it is sent again.
+#[derive(Debug, Clone)]
+pub(crate) struct OnceKey(Option<KeptRequest>);
+
+/// Whether a request is new.
+pub(crate) enum Turn<Tx = TenantTx> {
+    /// It is: do it in this transaction.
+    First(First<Tx>),
+    /// It was answered before.
+    Replay(Replay),
+}
+
+/// A transaction for a request that is new. Dropped without an answer, it changes nothing and keeps no key.
+pub(crate) struct First<Tx = TenantTx> {
+    /// The transaction.
+    pub(crate) tx: Tx,
+    request: Option<KeptRequest>,
+}
+
+/// An earlier answer.
+pub(crate) struct Replay(KeptAnswer);
+
+impl Replay {
+    /// The run that the request made, where it made one.
+    pub(crate) fn run_id(&self) -> Option<Uuid> {
+        self.0.run_id
+    }
+
+    /// The answer as it was.
+    pub(crate) fn answer(self) -> Answer {
+        Answer::replay(self.0)
+    }
+}
+
+impl<Tx: KeptTx> First<Tx> {
+    /// Keeps the answer with the effect.
+    pub(crate) async fn answer(self, answer: Answer) -> Result<Answer, Problem> {
+        self.keep(answer, None).await
+    }
+
+    /// The same for an answer that tells of a run, which a replay shows as it stands then.
+    pub(crate) async fn answer_with_run(self, answer: Answer, run_id: Uuid) -> Result<Answer, Problem> {
+        self.keep(answer, Some(run_id)).await
+    }
+
+    async fn keep(mut self, answer: Answer, run_id: Option<Uuid>) -> Result<Answer, Problem> {
+        if let Some(request) = &self.request {
+            self.tx.answer_keep(request, &KeptAnswer { run_id, ..answer.kept() }).await?;
+        }
+        self.tx.commit_all().await?;
+        Ok(answer)
+    }
+}
+
+impl OnceKey {
+    /// Begins a tenant's request.
+    pub(crate) async fn begin(&self, state: &AppState, tenant: TenantId) -> Result<Turn, Problem> {
+        self.begin_in(state.store.tenant(tenant).await?).await
+    }
+
+    /// Begins one of the operator's.
+    pub(crate) async fn begin_as_operator(&self, state: &AppState) -> Result<Turn<SystemTx>, Problem> {
+        self.begin_in(state.store.system().await?).await
+    }
+
+    async fn begin_in<Tx: KeptTx>(&self, mut tx: Tx) -> Result<Turn<Tx>, Problem> {
+        let Some(request) = self.0.clone() else { return Ok(Turn::First(First { tx, request: None })) };
+        match tx.request_begin(&request).await? {
+            Kept::New => Ok(Turn::First(First { tx, request: Some(request) })),
+            Kept::Answered(answer) => Ok(Turn::Replay(Replay(answer))),
+            Kept::Other => Err(Problem::idempotency_conflict()),
+            Kept::UnderWay => Err(Problem::conflict("The first request with this key is still under way.").after(1)),
+        }
+    }
+}
+
+impl<T: RequestBody> FromRequest<AppState> for Once<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        let route = format!("{} {}", request.method(), request.uri().path());
+        let key = key_of(request.headers());
+        let read = body::read::<T>(request, state.config.max_body_bytes).await?;
+        let request = key?.map(|key| KeptRequest { route, key, hash: read.hash });
+        Ok(Self { body: read.body, key: OnceKey(request) })
+    }
+}
+
+fn key_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let key = value.to_str().ok().filter(|key| (1..=255).contains(&key.len()) && values.next().is_none());
+    match key {
+        Some(key) if key.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => Ok(Some(key.to_owned())),
+        _ => Err(Problem::invalid_at("/header/idempotency-key", "must be 1 to 255 printable ASCII characters, once")),
+    }
+}

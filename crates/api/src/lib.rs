@@ -1,0 +1,23 @@
+//! The HTTP API: routes, problems, streams.
+//!
+//! A handler's extractors say who asks and what for, the core decides, the store commits, and the handler translates.
+//! `openapi.yaml` is part of this crate: it rules which routes there are, what a query may hold and what a body must be.
+
+mod agents;
+mod auth;
+mod body;
+mod document;
+mod idempotency;
+mod limits;
+mod page;
+mod path;
+mod problem;
+mod query;
+mod request_id;
+mod router;
+mod routes;
+mod shapes;
+mod state;
+
+pub use router::{operations, router};
+pub use state::{AddressRule, ApiConfig, AppState, Metrics};

@@ -1,0 +1,330 @@
+//! What the API answers: problems (RFC 9457) and the few kinds of success. The one file that names status codes.
+
+use answerable_core::FieldError;
+use answerable_store::StoreError;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Codes of problems (contract, "Errors").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Code {
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    Conflict,
+    AlreadyDecided,
+    Expired,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+    NoJson,
+    InvalidRequest,
+    IdempotencyConflict,
+    RateLimited,
+    QuotaExceeded,
+    Internal,
+    Unavailable,
+}
+
+impl Code {
+    /// Status, name and title.
+    fn words(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", "A valid key is needed"),
+            Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "The key may not do this"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not_found", "Not found"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed"),
+            Self::Conflict => (StatusCode::CONFLICT, "conflict", "It conflicts with the present state"),
+            Self::AlreadyDecided => (StatusCode::CONFLICT, "already_decided", "It was decided otherwise"),
+            Self::Expired => (StatusCode::GONE, "expired", "It is over"),
+            Self::PayloadTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large"),
+            Self::UnsupportedMediaType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The body must be application/json")
+            }
+            Self::NoJson => (StatusCode::BAD_REQUEST, "invalid_request", "The body is no JSON"),
+            Self::InvalidRequest => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", "The request is not valid"),
+            Self::IdempotencyConflict => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_conflict", "The key was used for another request")
+            }
+            Self::RateLimited => (StatusCode::TOO_MANY_REQUESTS, "rate_limited", "Too many requests"),
+            Self::QuotaExceeded => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", "A quota is used up"),
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
+            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available at the moment"),
+        }
+    }
+}
+
+/// Why a request is refused. Turned into its document by the outermost layer, which knows the request's id.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    code: Code,
+    detail: Option<String>,
+    errors: Vec<FieldError>,
+    retry_after_s: Option<u64>,
+    /// For the log alone.
+    cause: Option<String>,
+}
+
+impl Problem {
+    fn new(code: Code) -> Self {
+        Self { code, detail: None, errors: Vec::new(), retry_after_s: None, cause: None }
+    }
+
+    fn saying(code: Code, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..Self::new(code) }
+    }
+
+    /// 401: no key, or none that is valid.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(Code::Unauthorized)
+    }
+
+    /// 403: the key may not do this.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::saying(Code::Forbidden, detail)
+    }
+
+    /// 404: no such thing, or not this tenant's; both sound the same.
+    pub(crate) fn not_found() -> Self {
+        Self::new(Code::NotFound)
+    }
+
+    /// 405.
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(Code::MethodNotAllowed)
+    }
+
+    /// 409: it doesn't go with the present state.
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Self::saying(Code::Conflict, detail)
+    }
+
+    /// 409: somebody decided otherwise.
+    pub(crate) fn already_decided(detail: impl Into<String>) -> Self {
+        Self::saying(Code::AlreadyDecided, detail)
+    }
+
+    /// 410: it expired, was cancelled, or its run has ended.
+    pub(crate) fn expired(detail: impl Into<String>) -> Self {
+        Self::saying(Code::Expired, detail)
+    }
+
+    /// 413: more than `max_bytes`.
+    pub(crate) fn payload_too_large(max_bytes: usize) -> Self {
+        Self::saying(Code::PayloadTooLarge, format!("A body has at most {max_bytes} bytes."))
+    }
+
+    /// 415: not declared as JSON.
+    pub(crate) fn unsupported_media_type() -> Self {
+        Self::new(Code::UnsupportedMediaType)
+    }
+
+    /// 400: the body is no JSON.
+    pub(crate) fn no_json(detail: impl Into<String>) -> Self {
+        Self::saying(Code::NoJson, detail)
+    }
+
+    /// 422: these are wrong.
+    pub(crate) fn invalid(errors: Vec<FieldError>) -> Self {
+        Self { errors, ..Self::new(Code::InvalidRequest) }
+    }
+
+    /// 422: this one is wrong. `pointer` goes into the body, or is `/query/NAME`, `/header/NAME`, `/path/NAME`.
+    pub(crate) fn invalid_at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::invalid(vec![FieldError::new(pointer, message)])
+    }
+
+    /// 422: the key stands for another request.
+    pub(crate) fn idempotency_conflict() -> Self {
+        Self::new(Code::IdempotencyConflict)
+    }
+
+    /// 429: too many requests in this minute.
+    pub(crate) fn rate_limited(retry_after_s: u64) -> Self {
+        Self::new(Code::RateLimited).after(retry_after_s)
+    }
+
+    /// 429: a quota of the tenant is used up.
+    pub(crate) fn quota_exceeded(detail: impl Into<String>, retry_after_s: u64) -> Self {
+        Self::saying(Code::QuotaExceeded, detail).after(retry_after_s)
+    }
+
+    /// 500; the cause goes into the log, never into the answer.
+    pub(crate) fn internal(cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Code::Internal) }
+    }
+
+    /// 503: the database is away, or the server is draining.
+    pub(crate) fn unavailable(retry_after_s: u64) -> Self {
+        Self::new(Code::Unavailable).after(retry_after_s)
+    }
+
+    /// The same with `Retry-After`, in seconds.
+    #[must_use]
+    pub(crate) fn after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// Its status as a number, for results within a body.
+    pub(crate) fn status(&self) -> u16 {
+        self.code.words().0.as_u16()
+    }
+
+    /// The document.
+    pub(crate) fn document(&self, request_id: &str) -> Value {
+        let (status, code, title) = self.code.words();
+        let mut document = json!({
+            "type": format!("/problems/{code}"), "title": title, "status": status.as_u16(), "code": code,
+            "request_id": request_id,
+        });
+        if let Some(detail) = &self.detail {
+            document["detail"] = detail.as_str().into();
+        }
+        if !self.errors.is_empty() {
+            document["errors"] = json!(self.errors);
+        }
+        document
+    }
+
+    /// Logs what is the server's own fault; once, where the answer leaves.
+    pub(crate) fn log(&self, request_id: &str) {
+        let cause = self.cause.as_deref().unwrap_or_default();
+        match self.code {
+            Code::Internal => tracing::error!(request_id, cause, "a request failed"),
+            Code::Unavailable if !cause.is_empty() => tracing::warn!(request_id, cause, "a request could not be served"),
+            _ => {}
+        }
+    }
+
+    /// Writes the document into a response that carries this problem.
+    pub(crate) fn write_into(&self, response: &mut Response, request_id: &str) {
+        let body = self.document(request_id).to_string();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        *response.body_mut() = Body::from(body);
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Away(cause) => Self { cause: Some(cause), ..Self::unavailable(2) },
+            StoreError::Broken(cause) => Self::internal(cause),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.words().0.into_response();
+        let headers = response.headers_mut();
+        if self.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// A success, ready to be sent and to be kept for the same request sent again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    status: u16,
+    location: Option<String>,
+    body: Option<String>,
+    replayed: bool,
+    secret: bool,
+}
+
+impl Answer {
+    fn new(status: StatusCode, body: &impl Serialize) -> Result<Self, Problem> {
+        let body = serde_json::to_string(body).map_err(|error| Problem::internal(error.to_string()))?;
+        Ok(Self { status: status.as_u16(), location: None, body: Some(body), replayed: false, secret: false })
+    }
+
+    /// 200.
+    pub(crate) fn ok(body: &impl Serialize) -> Result<Self, Problem> {
+        Self::new(StatusCode::OK, body)
+    }
+
+    /// 201, with the path of what was created.
+    pub(crate) fn created(location: impl Into<String>, body: &impl Serialize) -> Result<Self, Problem> {
+        Ok(Self { location: Some(location.into()), ..Self::new(StatusCode::CREATED, body)? })
+    }
+
+    /// 202.
+    pub(crate) fn accepted(body: &impl Serialize) -> Result<Self, Problem> {
+        Self::new(StatusCode::ACCEPTED, body)
+    }
+
+    /// 204.
+    pub(crate) fn no_content() -> Self {
+        let status = StatusCode::NO_CONTENT.as_u16();
+        Self { status, location: None, body: None, replayed: false, secret: false }
+    }
+
+    /// The same, with a secret in it: kept encrypted only.
+    #[must_use]
+    pub(crate) fn with_secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    /// The same with another body: what it told of is shown as it is now.
+    pub(crate) fn showing(mut self, body: &impl Serialize) -> Result<Self, Problem> {
+        self.body = Some(serde_json::to_string(body).map_err(|error| Problem::internal(error.to_string()))?);
+        Ok(self)
+    }
+
+    /// As it is kept.
+    pub(crate) fn kept(&self) -> answerable_store::KeptAnswer {
+        let status = i16::try_from(self.status).unwrap_or(200);
+        let (location, body) = (self.location.clone(), self.body.clone());
+        answerable_store::KeptAnswer { status, location, body, secret: self.secret, run_id: None }
+    }
+
+    /// One that was kept, marked as such.
+    pub(crate) fn replay(kept: answerable_store::KeptAnswer) -> Self {
+        let status = u16::try_from(kept.status).unwrap_or(200);
+        Self { status, location: kept.location, body: kept.body, replayed: true, secret: kept.secret }
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
+        let mut response = Response::new(self.body.map_or_else(Body::empty, Body::from));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        if status != StatusCode::NO_CONTENT {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(location) = self.location.and_then(|location| HeaderValue::from_str(&location).ok()) {
+            headers.insert(header::LOCATION, location);
+        }
+        if self.replayed {
+            headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
+        }
+        response
+    }
+}
+
+/// 200 with a text of the server's own.
+pub(crate) fn page(content_type: &'static str, text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// 204 without anything: a stream that has nothing left to say.
+pub(crate) fn nothing_left() -> Response {
+    StatusCode::NO_CONTENT.into_response()
+}

@@ -1,0 +1,83 @@
+//! The query of a request: names that the document doesn't have, and repeated ones, are refused.
+
+use axum::extract::{FromRequestParts, MatchedPath};
+use chrono::{DateTime, Utc};
+use http::request::Parts;
+
+use crate::document;
+use crate::problem::Problem;
+
+/// The query's parameters.
+#[derive(Debug, Clone)]
+pub(crate) struct Params(Vec<(String, String)>);
+
+impl Params {
+    fn of(parts: &Parts) -> Self {
+        let query = parts.uri.query().unwrap_or_default();
+        Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    /// The value of a parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Names and values of the parameters that begin with `prefix`, without it.
+    pub(crate) fn with_prefix<'p>(&'p self, prefix: &'p str) -> impl Iterator<Item = (&'p str, &'p str)> {
+        self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
+    }
+
+    /// A whole number within a range.
+    pub(crate) fn integer(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Problem> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.map(Some).ok_or_else(|| fault(name, format!("must be a whole number from {least} to {most}")))
+    }
+
+    /// One of some words.
+    pub(crate) fn word(&self, name: &str, words: &[&'static str]) -> Result<Option<&'static str>, Problem> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let known = words.iter().find(|word| **word == text).copied();
+        known.map(Some).ok_or_else(|| fault(name, format!("must be one of {}", words.join(", "))))
+    }
+
+    /// A moment (RFC 3339).
+    pub(crate) fn time(&self, name: &str) -> Result<Option<DateTime<Utc>>, Problem> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let time = DateTime::parse_from_rfc3339(text).map(|time| time.to_utc());
+        time.map(Some).map_err(|_| fault(name, "must be a time as in RFC 3339"))
+    }
+}
+
+fn fault(name: &str, message: impl Into<String>) -> Problem {
+    let token = answerable_core::field_error::pointer_token(answerable_core::text::head(name, 100));
+    Problem::invalid_at(format!("/query/{token}"), message)
+}
+
+/// Refuses a query that holds what the operation doesn't know, or the same twice. Part of every extractor that says
+/// who asks, so that no route can forget it.
+pub(crate) fn check_names(parts: &Parts) -> Result<(), Problem> {
+    let Some(template) = parts.extensions.get::<MatchedPath>() else { return Ok(()) };
+    let operation = document::operation(&parts.method, template.as_str());
+    let params = Params::of(parts);
+    for (i, (name, value)) in params.0.iter().enumerate() {
+        if !operation.is_some_and(|operation| operation.takes_query(name)) {
+            return Err(fault(name, "this parameter is not known"));
+        }
+        if params.0[..i].iter().any(|(earlier, _)| earlier == name) {
+            return Err(fault(name, "may be given once"));
+        }
+        if name.contains('\0') || value.contains('\0') {
+            return Err(fault(name, "may not hold NUL"));
+        }
+    }
+    Ok(())
+}
+
+impl<S: Sync> FromRequestParts<S> for Params {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Ok(Self::of(parts))
+    }
+}

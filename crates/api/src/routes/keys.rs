@@ -1,0 +1,69 @@
+//! Keys of tenants, for the operator.
+
+use answerable_core::id::{KeyId, TenantId};
+use answerable_store::NewKey;
+use axum::extract::State;
+use secrecy::ExposeSecret;
+use uuid::Uuid;
+
+use crate::auth::{Operator, make_key};
+use crate::idempotency::{Once, Turn};
+use crate::page::Page;
+use crate::path::{Id, Ids};
+use crate::problem::{Answer, Problem};
+use crate::router::{Route, delete, get, post};
+use crate::shapes::tenants::{Key, KeyCreate};
+use crate::state::AppState;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        post("/v1/tenants/{tenant_id}/keys", create),
+        get("/v1/tenants/{tenant_id}/keys", list),
+        delete("/v1/tenants/{tenant_id}/keys/{key_id}", revoke),
+    ]
+}
+
+async fn create(
+    State(state): State<AppState>,
+    _: Operator,
+    Id(tenant): Id<TenantId>,
+    once: Once<KeyCreate>,
+) -> Result<Answer, Problem> {
+    let mut first = match once.key.begin_as_operator(&state).await? {
+        Turn::First(first) => first,
+        Turn::Replay(replay) => return Ok(replay.answer()),
+    };
+    let (wanted, key_id) = (once.body, KeyId(Uuid::now_v7()));
+    let (secret, secret_hash) = make_key(key_id)?;
+    let key = NewKey { key_id, name: wanted.name, secret_hash, scopes: wanted.scopes, expires_at: wanted.expires_at };
+    let row = first.tx.key_create(tenant, &key).await?.ok_or_else(Problem::not_found)?;
+    let shown = Key::with_secret(row, secret.expose_secret());
+    let path = format!("/v1/tenants/{tenant}/keys/{key_id}");
+    first.answer(Answer::created(path, &shown)?.with_secret()).await
+}
+
+async fn list(
+    State(state): State<AppState>,
+    _: Operator,
+    Id(tenant): Id<TenantId>,
+    page: Page,
+) -> Result<Answer, Problem> {
+    let name = format!("keys:{tenant}");
+    let before = page.after_parsed(&name)?;
+    let rows = state.store.system().await?.key_list(tenant, before, page.fetch()).await?;
+    let rows = rows.ok_or_else(Problem::not_found)?;
+    page.answer(&name, rows, |row| row.key_id.to_string(), Key::from)
+}
+
+async fn revoke(
+    State(state): State<AppState>,
+    _: Operator,
+    Ids(tenant, key): Ids<TenantId, KeyId>,
+) -> Result<Answer, Problem> {
+    let mut tx = state.store.system().await?;
+    if !tx.key_revoke(tenant, key).await? {
+        return Err(Problem::not_found());
+    }
+    tx.commit().await?;
+    Ok(Answer::no_content())
+}

@@ -1,0 +1,71 @@
+//! A tenant's model providers.
+
+use axum::extract::State;
+
+use crate::auth::{Admin, Tenant};
+use crate::body::Body;
+use crate::page::Page;
+use crate::path::{Id, check_name};
+use crate::problem::{Answer, Problem};
+use crate::router::{Route, delete, get, put};
+use crate::shapes::settings::{Provider, ProviderSpec};
+use crate::state::AppState;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/providers", list),
+        get("/v1/providers/{name}", fetch),
+        put("/v1/providers/{name}", store),
+        delete("/v1/providers/{name}", remove),
+    ]
+}
+
+async fn list(State(state): State<AppState>, tenant: Tenant<Admin>, page: Page) -> Result<Answer, Problem> {
+    let after = page.after_named("providers")?;
+    let rows = state.store.tenant(tenant.id).await?.provider_list(after, page.fetch()).await?;
+    page.answer("providers", rows, |row| Page::named_place(row.created_at, &row.name), Provider::from)
+}
+
+async fn fetch(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    Id(name): Id<String>,
+) -> Result<Answer, Problem> {
+    let row = state.store.tenant(tenant.id).await?.provider_fetch(&name).await?;
+    Answer::ok(&row.map(Provider::from).ok_or_else(Problem::not_found)?)
+}
+
+async fn store(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    Id(name): Id<String>,
+    Body(spec): Body<ProviderSpec>,
+) -> Result<Answer, Problem> {
+    check_name(&name)?;
+    if matches!(spec.kind.as_str(), "openai_responses" | "anthropic") {
+        return Err(Problem::invalid_at("/kind", "this kind is not available in this version"));
+    }
+    if spec.kind == "scripted" && !spec.base_url.is_empty() {
+        return Err(Problem::invalid_at("/base_url", "a scripted provider has none"));
+    }
+    if spec.kind != "scripted" {
+        state.check_address(&spec.base_url, "/base_url")?;
+    }
+    let mut tx = state.store.tenant(tenant.id).await?;
+    let row = tx.provider_put(&name, &spec.into()).await?;
+    tx.commit().await?;
+    Answer::ok(&Provider::from(row))
+}
+
+async fn remove(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    Id(name): Id<String>,
+) -> Result<Answer, Problem> {
+    let mut tx = state.store.tenant(tenant.id).await?;
+    if !tx.provider_delete(&name).await? {
+        return Err(Problem::not_found());
+    }
+    tx.commit().await?;
+    Ok(Answer::no_content())
+}

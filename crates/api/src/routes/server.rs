@@ -1,0 +1,48 @@
+//! The server's own pages.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+
+use crate::auth::Anybody;
+use crate::document;
+use crate::problem::{Answer, Problem, page};
+use crate::router::{Route, get};
+use crate::state::AppState;
+
+/// Time that the database has to answer before the server counts as not ready.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Serialize)]
+struct ServerStatus {
+    status: &'static str,
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/healthz", health),
+        get("/readyz", readiness),
+        get("/metrics", metrics),
+        get("/openapi.yaml", api_document),
+    ]
+}
+
+async fn health(_: Anybody) -> Result<Answer, Problem> {
+    Answer::ok(&ServerStatus { status: "ok" })
+}
+
+async fn readiness(_: Anybody, State(state): State<AppState>) -> Result<Answer, Problem> {
+    state.takes_work()?;
+    tokio::time::timeout(PATIENCE, state.store.check()).await.map_err(|_| Problem::unavailable(2))??;
+    Answer::ok(&ServerStatus { status: "ready" })
+}
+
+async fn metrics(_: Anybody, State(state): State<AppState>) -> Response {
+    page("text/plain; version=0.0.4; charset=utf-8", state.config.metrics.text())
+}
+
+async fn api_document(_: Anybody) -> Response {
+    page("application/yaml", document::TEXT)
+}

@@ -1,0 +1,21 @@
+//! What the API shows, by resource.
+
+pub(crate) mod agents;
+pub(crate) mod settings;
+pub(crate) mod tenants;
+pub(crate) mod usage;
+pub(crate) mod webhooks;
+pub(crate) mod threads;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Serialize, Serializer};
+
+/// A moment as the API writes it: RFC 3339, UTC, milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) DateTime<Utc>);
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}

@@ -1,0 +1,101 @@
+//! Tenants and their keys.
+
+use answerable_core::id::{KeyId, TenantId};
+use answerable_store::{KeyRow, TenantRow};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Time;
+use crate::body::RequestBody;
+
+/// A tenant to be made.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TenantCreate {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) quotas: Map<String, Value>,
+}
+
+impl RequestBody for TenantCreate {}
+
+/// A change of a tenant.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TenantUpdate {
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    #[serde(default)]
+    pub(crate) quotas: Map<String, Value>,
+}
+
+impl RequestBody for TenantUpdate {}
+
+/// A tenant as it is shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tenant {
+    id: TenantId,
+    object: &'static str,
+    name: String,
+    quotas: Value,
+    created_at: Time,
+}
+
+impl From<TenantRow> for Tenant {
+    fn from(row: TenantRow) -> Self {
+        Self {
+            id: TenantId(row.tenant_id),
+            object: "tenant",
+            name: row.name,
+            quotas: row.quotas,
+            created_at: Time(row.created_at),
+        }
+    }
+}
+
+/// A key to be made.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyCreate {
+    pub(crate) name: String,
+    pub(crate) scopes: Vec<String>,
+    #[serde(default)]
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+}
+
+impl RequestBody for KeyCreate {}
+
+/// A key as it is shown; `secret` in the answer that made it alone.
+#[derive(Debug, Serialize)]
+pub(crate) struct Key {
+    id: KeyId,
+    object: &'static str,
+    name: String,
+    scopes: Vec<String>,
+    expires_at: Option<Time>,
+    created_at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+}
+
+impl Key {
+    /// With its secret.
+    pub(crate) fn with_secret(row: KeyRow, secret: &str) -> Self {
+        Self { secret: Some(secret.to_owned()), ..Self::from(row) }
+    }
+}
+
+impl From<KeyRow> for Key {
+    fn from(row: KeyRow) -> Self {
+        Self {
+            id: KeyId(row.key_id),
+            object: "key",
+            name: row.name,
+            scopes: row.scopes,
+            expires_at: row.expires_at.map(Time),
+            created_at: Time(row.created_at),
+            secret: None,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Event streams: stored events in order, without gap or repeat, and what is live between them.
+//!
+//! Every stream is fed by a task of its own, which holds no connection while nothing happens. Between the task and the
+//! reader is a small buffer; a reader that doesn't empty it in time is cut off and may resume.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use answerable_core::id::{RunId, TenantId};
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::{HeaderMap, HeaderValue, header};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::problem::{self, Problem};
+use crate::shapes::evidence::Event;
+use crate::state::AppState;
+use crate::watch::{Seen, Watch};
+
+/// Chunks that a reader may be behind.
+const BUFFER: usize = 32;
+/// Rows read at once.
+const ROWS: i64 = 200;
+/// How long a reader may keep its buffer full.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A comment keeps the line open.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Whether a stream is asked for.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut kinds = values.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
+    kinds.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// The place after which a stream begins: what its reader has seen last.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let digits = value.to_str().ok().filter(|text| (1..=16).contains(&text.len()));
+    let digits = digits.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let seq = digits.and_then(|text| text.parse().ok());
+    seq.map(Some).ok_or_else(|| Problem::invalid_at("/header/last-event-id", "must be the number of an event"))
+}
+
+/// The stream of a run's events after `after`.
+pub(crate) async fn stream(state: &AppState, tenant: TenantId, run_id: RunId, after: i64) -> Result<Response, Problem> {
+    // Before anything is read: what is stored later is signalled.
+    let watch = Watch::on(state, run_id);
+    let end = state.store.tenant(tenant).await?.events_end(run_id).await?.ok_or_else(Problem::not_found)?;
+    if end.complete && after >= end.last_seq {
+        return Ok(problem::nothing_left());
+    }
+    let (chunks, received) = mpsc::channel(BUFFER);
+    let feeder = Feeder { state: state.clone(), tenant, run_id, after, watch, chunks, said_at: Instant::now() };
+    tokio::spawn(feeder.feed());
+    let mut response = Response::new(Body::from_stream(ReceiverStream::new(received).map(Ok::<_, Infallible>)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+struct Feeder {
+    state: AppState,
+    tenant: TenantId,
+    run_id: RunId,
+    /// The last that was sent.
+    after: i64,
+    watch: Watch,
+    chunks: mpsc::Sender<Bytes>,
+    said_at: Instant,
+}
+
+/// The stream is over: all is said, the reader left or is too slow, the server goes down, or the database is away.
+struct Over;
+
+impl Feeder {
+    async fn feed(mut self) {
+        // Whatever ends it, the reader sees the end and resumes if something is left.
+        let Err(Over) = self.follow().await else { return };
+    }
+
+    async fn follow(&mut self) -> Result<std::convert::Infallible, Over> {
+        self.say("retry: 2000\n\n".into()).await?;
+        self.stored().await?;
+        loop {
+            let quiet = self.said_at + KEEP_ALIVE;
+            tokio::select! {
+                seen = self.watch.next() => match seen {
+                    Seen::Rows => self.stored().await?,
+                    Seen::Delta(text) => self.say(frame("model.delta", None, &json!({"text": text}).to_string())).await?,
+                    Seen::Draining => return Err(Over),
+                },
+                () = tokio::time::sleep_until(quiet) => self.say(": still here\n\n".into()).await?,
+                () = self.chunks.closed() => return Err(Over),
+            }
+        }
+    }
+
+    /// Says all that is stored and not said yet.
+    async fn stored(&mut self) -> Result<(), Over> {
+        loop {
+            let rows = self.read().await.map_err(|_| Over)?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            let (seq, is_last, more) = (last.seq, last.is_last(), rows.len() == usize::try_from(ROWS).unwrap_or(0));
+            let mut chunk = String::new();
+            for row in rows {
+                let (kind, seq) = (row.kind.clone(), row.seq);
+                let data = serde_json::to_string(&Event::of(self.run_id, row)).map_err(|_| Over)?;
+                chunk.push_str(&frame(&kind, Some(seq), &data));
+            }
+            self.say(chunk).await?;
+            self.after = seq;
+            if is_last {
+                return Err(Over);
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn read(&self) -> answerable_store::Result<Vec<answerable_store::EventRecord>> {
+        self.state.store.tenant(self.tenant).await?.event_list(self.run_id, self.after, ROWS).await
+    }
+
+    async fn say(&mut self, chunk: String) -> Result<(), Over> {
+        self.said_at = Instant::now();
+        self.chunks.send_timeout(chunk.into(), PATIENCE).await.map_err(|_| Over)
+    }
+}
+
+/// One event on the wire. `data` is JSON without line breaks.
+fn frame(kind: &str, seq: Option<i64>, data: &str) -> String {
+    let id = seq.map(|seq| format!("id: {seq}\n")).unwrap_or_default();
+    format!("{id}event: {kind}\ndata: {data}\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames() {
+        assert_eq!(frame("run.queued", Some(1), "{}"), "id: 1\nevent: run.queued\ndata: {}\n\n");
+        assert_eq!(frame("model.delta", None, "{}"), "event: model.delta\ndata: {}\n\n");
+    }
+
+    #[test]
+    fn places_that_can_not_be_are_refused() {
+        let id = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("last-event-id", HeaderValue::from_static(text));
+            last_event_id(&headers).ok()
+        };
+        assert_eq!((id("7"), id("0")), (Some(Some(7)), Some(Some(0))));
+        for odd in ["nonsense", "-1", "+1", "", "1.5", "99999999999999999"] {
+            assert_eq!(id(odd), None, "{odd}");
+        }
+        assert_eq!(last_event_id(&HeaderMap::new()).ok(), Some(None));
+    }
+}

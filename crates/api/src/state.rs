@@ -1,0 +1,80 @@
+//! What handlers share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use answerable_store::Store;
+use secrecy::SecretString;
+
+use crate::auth::KeyRing;
+use crate::limits::RequestLimits;
+use crate::problem::Problem;
+
+/// What the API is told by whoever runs it.
+#[derive(Clone)]
+pub struct ApiConfig {
+    /// The operator's key; without one `/v1/tenants` is closed.
+    pub operator_key: Option<SecretString>,
+    /// Where people and systems reach this server, without a slash at its end.
+    pub public_url: String,
+    /// Bytes that a body may have.
+    pub max_body_bytes: usize,
+    /// The server's measurements.
+    pub metrics: Arc<dyn Metrics>,
+    /// Which literal addresses may be called.
+    pub addresses: Arc<dyn AddressRule>,
+    /// Set while the server goes down: no new work is taken.
+    pub draining: Arc<AtomicBool>,
+}
+
+/// What is measured of the API, and shown.
+pub trait Metrics: Send + Sync {
+    /// All measurements in the Prometheus text format.
+    fn text(&self) -> String;
+
+    /// A request was answered. `route` is the path's template.
+    fn answered(&self, method: &str, route: &str, status: u16, took: std::time::Duration);
+}
+
+/// Judges addresses that tenants want called.
+pub trait AddressRule: Send + Sync {
+    /// Why this address may not be called, as far as that can be told without asking the DNS.
+    fn refusal(&self, url: &str) -> Option<String>;
+}
+
+/// State of all handlers. Clones share it.
+#[derive(Clone)]
+pub struct AppState {
+    /// The store.
+    pub(crate) store: Store,
+    /// See [`ApiConfig`].
+    pub(crate) config: Arc<ApiConfig>,
+    pub(crate) keys: Arc<KeyRing>,
+    pub(crate) limits: Arc<RequestLimits>,
+}
+
+impl AppState {
+    /// State over a store.
+    pub fn new(store: Store, config: ApiConfig) -> Self {
+        let keys = Arc::new(KeyRing::new(store.signals()));
+        Self { store, config: Arc::new(config), keys, limits: Arc::default() }
+    }
+
+    /// Whether the server goes down.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.config.draining.load(Ordering::Relaxed)
+    }
+
+    /// Refuses new work while the server goes down.
+    pub(crate) fn takes_work(&self) -> Result<(), Problem> {
+        if self.is_draining() { Err(Problem::unavailable(5)) } else { Ok(()) }
+    }
+
+    /// What is wrong with an address that a tenant wants called, at `pointer`.
+    pub(crate) fn check_address(&self, url: &str, pointer: &str) -> Result<(), Problem> {
+        match self.config.addresses.refusal(url) {
+            Some(words) => Err(Problem::invalid_at(pointer, words)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What tests need: a database each, scripted models and tools, the API document's judge.
+//!
+//! Everything here runs for real and on loopback: a PostgreSQL with the migrations applied, HTTP servers that
+//! speak the wires of models, tools and webhook receivers. Tests wait on signals (`reached`, `received`), never
+//! on sleeps.
+//!
+//! Invariant: nothing of the product is known here but its migrations and its API document. The scripted world
+//! plays the *other* side, so a fault in the product can't hide in a shared type.
+
+pub mod arrivals;
+mod body;
+pub mod database;
+mod hold;
+mod lock;
+mod loopback;
+pub mod model;
+pub mod openapi;
+pub mod request;
+pub mod signature;
+pub mod tool;
+pub mod webhook;
+
+pub use database::TestDatabase;
+pub use model::{ModelReply, ScriptedModel};
+pub use openapi::Document;
+pub use request::RecordedRequest;
+pub use tool::{ScriptedTools, ToolAnswer};
+pub use webhook::WebhookReceiver;

@@ -1,0 +1,30 @@
+# The common tasks. Each sets up what it needs; all respect CARGO_TARGET_DIR.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt lint edges sqlx conform
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+demo: ## Set up, build and run the order desk: the main job from end to end
+	@scripts/demo.sh
+
+test: ## Set up, build and run the whole test suite
+	@scripts/test.sh
+
+check: ## Formatting, lints and the edges between crates, as CI judges them
+	@scripts/check.sh
+
+fmt: ## Format the code
+	@cargo fmt --all
+
+lint: ## Run clippy, warnings are errors
+	@SQLX_OFFLINE=true cargo clippy --locked --workspace --all-targets -- -D warnings
+
+edges: ## Check which crate may use which
+	@scripts/edges.py
+
+sqlx: ## Check the queries against the migrations again and refresh .sqlx
+	@scripts/sqlx-check.sh --write
+
+conform: ## Play the conformance cases listed in tests/conform.list (CONFORM=folder of conform.py)
+	@scripts/conform.sh $(CONFORM)

@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# Sourced by every script that builds or runs something: what a machine must have, found or installed.
+# shellcheck source=scripts/say.sh
+. "$(dirname "${BASH_SOURCE[0]}")/say.sh"
+
+# A shell that was open when rustup was installed doesn't know cargo yet.
+[ -d "$HOME/.cargo/bin" ] && PATH=$PATH:$HOME/.cargo/bin
+command -v cargo >/dev/null || die "cargo is not here: install Rust (https://rustup.rs)"
+command -v cc >/dev/null || apt_install gcc libc6-dev || die "a C compiler is not here: install the package \`gcc\`"
+
+# Queries are checked against .sqlx, so that no build needs a database.
+export SQLX_OFFLINE=true
+
+need_postgres() {
+    ANSWERABLE_PG_BIN=$("$(dirname "${BASH_SOURCE[0]}")/postgres.sh")
+    export ANSWERABLE_PG_BIN
+    say "PostgreSQL: $ANSWERABLE_PG_BIN"
+}
+
+# Where cargo puts what it builds.
+target_folder() {
+    cargo metadata --format-version 1 --no-deps --locked | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
+}

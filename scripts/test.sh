@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Runs the whole test suite. Arguments go to `cargo test`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/prepare.sh
+need_postgres
+say "building and running all tests"
+# Tests that drive a server start the real program.
+cargo build --locked -p answerable
+exec cargo test --locked --workspace "$@"

@@ -1,0 +1,26 @@
+//! What the tests drive the product with: the program itself as a child process, clients that judge every
+//! answer, and a scripted world around it.
+//!
+//! Invariant: nothing of the product is linked in. What a test knows, it knows over HTTP, from the scripted
+//! world's side, or from a look into the database.
+
+mod agent;
+mod ask;
+mod binary;
+mod client;
+mod laws;
+mod legal;
+mod matching;
+mod process;
+mod run;
+mod server;
+mod stream;
+mod world;
+
+pub(crate) use agent::{With, client_tool, rules};
+pub(crate) use ask::Answer;
+pub(crate) use client::Client;
+pub(crate) use matching::Fits;
+pub(crate) use run::Run;
+pub(crate) use server::Server;
+pub(crate) use world::{World, seconds_from_now};

@@ -64,7 +64,7 @@ BEGIN
         ON CONFLICT (tenant_id, run_id, number) DO UPDATE SET context = excluded.context;
     END IF;
     IF p -> 'step_models' IS NOT NULL THEN
-        UPDATE steps SET model = s.model, failures = failures || s.failures
+        UPDATE steps SET model = s.model, failures = steps.failures || s.failures
         FROM json_to_recordset(p -> 'step_models') AS s(number integer, model json, failures jsonb)
         WHERE tenant_id = p_tenant AND run_id = p_run AND steps.number = s.number;
     END IF;

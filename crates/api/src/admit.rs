@@ -1,7 +1,7 @@
 //! What a request for a run must be, beyond its shape, and what is made of it.
 
 use answerable_core::agent::AgentSpec;
-use answerable_core::budget::{self, Budgets, BudgetPatch};
+use answerable_core::budget::{self, BudgetPatch, Budgets};
 use answerable_core::id::{AgentId, RunId, ThreadId};
 use answerable_store::{NewRun, RunRefused, TenantTx};
 use serde_json::Value;
@@ -31,7 +31,12 @@ struct Pinned {
 }
 
 /// Looks at a request for a run.
-pub(crate) async fn admit(state: &AppState, tx: &mut TenantTx, body: RunCreate, asker: Asker) -> Result<NewRun, Problem> {
+pub(crate) async fn admit(
+    state: &AppState,
+    tx: &mut TenantTx,
+    body: RunCreate,
+    asker: Asker,
+) -> Result<NewRun, Problem> {
     let context = Value::Object(body.context.clone());
     if context.to_string().len() > MAX_CONTEXT {
         return Err(Problem::invalid_at("/context", format!("has at most {MAX_CONTEXT} bytes")));
@@ -80,7 +85,8 @@ async fn pin(state: &AppState, tx: &mut TenantTx, body: &RunCreate) -> Result<Pi
             tx.agent_fetch(agent_id, Some(version)).await?.ok_or_else(missing)?
         }
     };
-    let spec: AgentSpec = serde_json::from_value(row.spec).map_err(|error| Problem::internal(error.to_string()))?;
+    let spec: AgentSpec =
+        serde_json::from_value(row.spec).map_err(|error| Problem::internal(error.to_string()))?;
     Ok(Pinned { agent: Some((agent_id, row.version)), spec_hash: row.spec_hash, budgets: spec.budgets })
 }
 
@@ -96,7 +102,10 @@ fn allowed(agent: &Budgets, patch: &BudgetPatch, is_admin: bool) -> Result<Budge
 
 /// Limits above the agent's are an admin's.
 pub(crate) fn above_agent(names: &[&str]) -> Problem {
-    Problem::forbidden(format!("Only a key with admin may raise limits above the agent's: {}.", names.join(", ")))
+    Problem::forbidden(format!(
+        "Only a key with admin may raise limits above the agent's: {}.",
+        names.join(", ")
+    ))
 }
 
 /// 32 hex digits, never all zero.
@@ -117,9 +126,10 @@ pub(crate) fn refused(refused: RunRefused) -> Problem {
         RunRefused::TokensUsedUp(left) => {
             Problem::quota_exceeded("The tokens of the day are used up (max_tokens_per_day).", left.as_secs())
         }
-        RunRefused::MoneyUsedUp(left) => {
-            Problem::quota_exceeded("The money of the day is used up (max_cost_microusd_per_day).", left.as_secs())
-        }
+        RunRefused::MoneyUsedUp(left) => Problem::quota_exceeded(
+            "The money of the day is used up (max_cost_microusd_per_day).",
+            left.as_secs(),
+        ),
     }
 }
 

@@ -74,7 +74,9 @@ mod tests {
 
     #[test]
     fn what_is_left_out_has_the_documents_defaults() {
-        let agent = with_defaults(json!({"model": {"temperature": null}, "tools": [{"name": "a"}, {"kind": "client"}]}));
+        let agent = with_defaults(
+            json!({"model": {"temperature": null}, "tools": [{"name": "a"}, {"kind": "client"}]}),
+        );
         assert_eq!(agent["model"], json!({"temperature": null, "max_output_tokens": 1024}));
         assert_eq!(agent["tools"], json!([{"name": "a", "kind": "http"}, {"kind": "client"}]));
     }

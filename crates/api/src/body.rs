@@ -46,7 +46,8 @@ impl<T: RequestBody> FromRequest<AppState> for Body<T> {
 
 /// Reads a body, strictly.
 pub(crate) async fn read<T: RequestBody>(request: Request, max_bytes: usize) -> Result<Hashed<T>, Problem> {
-    let template = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
+    let template =
+        request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
     let operation = document::operation(request.method(), &template)
         .ok_or_else(|| Problem::internal(format!("the document lacks {} {template}", request.method())))?;
     let is_json = is_json(request.headers());
@@ -94,7 +95,9 @@ async fn collect(request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem>
         }
         if length > max_bytes { Err(Problem::payload_too_large(max_bytes)) } else { Ok(bytes) }
     };
-    tokio::time::timeout(ARRIVAL, reading).await.unwrap_or_else(|_| Err(Problem::no_json("It did not come in time.")))
+    tokio::time::timeout(ARRIVAL, reading)
+        .await
+        .unwrap_or_else(|_| Err(Problem::no_json("It did not come in time.")))
 }
 
 /// Judges a parsed body by the document and reads it as `T`.
@@ -150,14 +153,17 @@ mod tests {
             headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static(value));
             is_json(&headers)
         };
-        assert!(is("application/json") && is("Application/JSON; charset=\"UTF-8\"") && is("application/json;x=1"));
+        assert!(
+            is("application/json") && is("Application/JSON; charset=\"UTF-8\"") && is("application/json;x=1")
+        );
         assert!(!is("text/plain") && !is("application/json; charset=latin1") && !is("application/jsonx"));
         assert!(!is_json(&HeaderMap::new()));
     }
 
     #[test]
     fn message_content_is_mended_where_it_stands() {
-        let mut value = json::parse(r#"{"input": [{"content": "a\u0000"}], "name": "b\ud800"}"#).expect("JSON");
+        let mut value =
+            json::parse(r#"{"input": [{"content": "a\u0000"}], "name": "b\ud800"}"#).expect("JSON");
         clean_at(&mut value, &["input", "*", "content"]);
         assert_eq!(value["input"][0]["content"], "a\u{fffd}");
         assert_eq!(json::find_unfit(&value).as_deref(), Some("/name"));

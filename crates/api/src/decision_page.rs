@@ -21,11 +21,16 @@ pub(crate) fn ask(approval: &ApprovalRecord) -> Response {
         "budget" => "May this run spend more?".into(),
         _ => format!("May this call of {tool} run?"),
     };
-    let input = approval.input.as_ref().and_then(|input| serde_json::to_string_pretty(input).ok()).unwrap_or_default();
+    let input = approval
+        .input
+        .as_ref()
+        .and_then(|input| serde_json::to_string_pretty(input).ok())
+        .unwrap_or_default();
     let shown = answerable_core::text::head(&input, MAX_SHOWN);
     let rest = if shown.len() < input.len() { "\n[cut]" } else { "" };
     let mut body = format!("<h1>{}</h1><dl>", escape(&question));
-    let mut fact = |name: &str, value: &str| body.push_str(&format!("<dt>{name}</dt><dd>{}</dd>", escape(value)));
+    let mut fact =
+        |name: &str, value: &str| body.push_str(&format!("<dt>{name}</dt><dd>{}</dd>", escape(value)));
     fact("Why it is asked", &approval.reason);
     if let Some(risk) = &approval.risk {
         fact("Risk", risk);
@@ -42,7 +47,9 @@ pub(crate) fn ask(approval: &ApprovalRecord) -> Response {
 /// The buttons, or what was decided. The form goes to the page's own address, which holds the token.
 fn choice(approval: &ApprovalRecord) -> String {
     let (yes, no) = match approval.kind.as_str() {
-        _ if approval.status != "pending" => return format!("<p>It is {} already.</p>", escape(&approval.status)),
+        _ if approval.status != "pending" => {
+            return format!("<p>It is {} already.</p>", escape(&approval.status));
+        }
         "budget" => return "<p>New limits are set through the API.</p>".into(),
         "uncertain_effect" => ("It happened", "It did not happen"),
         _ => ("Approve", "Deny"),

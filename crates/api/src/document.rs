@@ -74,7 +74,8 @@ fn read() -> HashMap<(String, String), Operation> {
             }
             let parameters = [&item["parameters"], &operation["parameters"]];
             let query = parameters.into_iter().filter_map(Value::as_array).flatten();
-            let query = query.filter_map(|parameter| query_name(resolve(&document, parameter))).collect();
+            let query = query.filter_map(|parameter| query_name(resolve(&document, parameter)));
+            let query = query.chain(proofs(&document, operation)).collect();
             let body = body_rule(&document, &operation["requestBody"]);
             operations.insert((method.to_uppercase(), path.clone()), Operation { query, body });
         }
@@ -89,6 +90,13 @@ fn resolve<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
 
 fn query_name(parameter: &Value) -> Option<String> {
     (parameter["in"] == "query").then(|| parameter["name"].as_str().map(str::to_owned)).flatten()
+}
+
+/// Names under which a query may carry a proof of who asks.
+fn proofs(document: &Value, operation: &Value) -> Vec<String> {
+    let schemes = operation["security"].as_array().into_iter().flatten().filter_map(Value::as_object);
+    let schemes = schemes.flat_map(Map::keys).map(|name| &document["components"]["securitySchemes"][name]);
+    schemes.filter_map(query_name).collect()
 }
 
 fn body_rule(document: &Value, body: &Value) -> Option<BodyRule> {
@@ -110,7 +118,8 @@ fn compile(schema: &Value) -> Validator {
 /// An error as fields: a name that is unknown or missing is pointed at itself, not at what should hold it.
 fn explain(error: &ValidationError<'_>) -> Vec<FieldError> {
     let at = error.instance_path().to_string();
-    let child = |name: &str, words: &str| FieldError::new(cut(&format!("{at}/{}", pointer_token(name))), words);
+    let child =
+        |name: &str, words: &str| FieldError::new(cut(&format!("{at}/{}", pointer_token(name))), words);
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             unexpected.iter().map(|name| child(name, "this field is not known")).collect()
@@ -118,7 +127,9 @@ fn explain(error: &ValidationError<'_>) -> Vec<FieldError> {
         ValidationErrorKind::Required { property } => {
             vec![child(property.as_str().unwrap_or_default(), "this field is needed")]
         }
-        ValidationErrorKind::FalseSchema => vec![FieldError::new(cut(&at), "this field does not go with the others")],
+        ValidationErrorKind::FalseSchema => {
+            vec![FieldError::new(cut(&at), "this field does not go with the others")]
+        }
         // Of alternatives the one that fits best says more than "none fits".
         ValidationErrorKind::OneOfNotValid { context } | ValidationErrorKind::AnyOf { context } => {
             nearest(context).map_or_else(|| vec![plain(error, &at)], explain)
@@ -167,8 +178,14 @@ mod tests {
         assert_eq!(runs(json!({"agent": agent})), ["/input"]);
         assert_eq!(runs(json!({"agent": agent, "input": 5})), ["/input"]);
         assert_eq!(runs(json!({"agent": agent, "input": "go", "deadline": "tomorrow"})), ["/deadline"]);
-        assert_eq!(runs(json!({"agent": agent, "input": "go", "budgets": {"max_steps": -1}})), ["/budgets/max_steps"]);
-        assert_eq!(runs(json!({"agent": agent, "input": [{"role": "wizard", "content": "hi"}]})), ["/input/0/role"]);
+        assert_eq!(
+            runs(json!({"agent": agent, "input": "go", "budgets": {"max_steps": -1}})),
+            ["/budgets/max_steps"]
+        );
+        assert_eq!(
+            runs(json!({"agent": agent, "input": [{"role": "wizard", "content": "hi"}]})),
+            ["/input/0/role"]
+        );
         assert_eq!(runs(json!({"input": "go"})).len(), 1);
         assert_eq!(faults(Method::POST, "/v1/tenants", json!({"name": "a", "color": "red"})), ["/color"]);
         let provider = json!({"kind": "openai_chat", "script": [{"final": "x"}]});
@@ -180,7 +197,9 @@ mod tests {
     #[test]
     fn no_value_is_repeated() {
         let operation = operation(&Method::PUT, "/v1/secrets/{name}").expect("an operation");
-        for body in [json!({"value": ["canary"]}), json!({"value": "canary", "note": "canary"}), json!("canary")] {
+        for body in
+            [json!({"value": ["canary"]}), json!({"value": "canary", "note": "canary"}), json!("canary")]
+        {
             for fault in operation.faults(&body) {
                 assert!(!fault.message.contains("canary") && !fault.pointer.contains("canary"), "{fault:?}");
             }
@@ -193,7 +212,9 @@ mod tests {
         for known in ["status", "limit", "cursor", "metadata.order"] {
             assert!(runs.takes_query(known), "{known}");
         }
-        for unknown in ["metadata.", "metadata", "state", ""] {
+        let link = operation(&Method::POST, "/v1/approvals/{approval_id}/decision").expect("an operation");
+        assert!(link.takes_query("token"));
+        for unknown in ["token", "metadata.", "metadata", "state", ""] {
             assert!(!runs.takes_query(unknown), "{unknown}");
         }
     }

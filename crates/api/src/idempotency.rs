@@ -90,7 +90,9 @@ impl OnceKey {
             Kept::New => Ok(Turn::First(First { tx, request: Some(request) })),
             Kept::Answered(answer) => Ok(Turn::Replay(Replay(answer))),
             Kept::Other => Err(Problem::idempotency_conflict()),
-            Kept::UnderWay => Err(Problem::conflict("The first request with this key is still under way.").after(1)),
+            Kept::UnderWay => {
+                Err(Problem::conflict("The first request with this key is still under way.").after(1))
+            }
         }
     }
 }
@@ -113,6 +115,9 @@ fn key_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let key = value.to_str().ok().filter(|key| (1..=255).contains(&key.len()) && values.next().is_none());
     match key {
         Some(key) if key.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => Ok(Some(key.to_owned())),
-        _ => Err(Problem::invalid_at("/header/idempotency-key", "must be 1 to 255 printable ASCII characters, once")),
+        _ => Err(Problem::invalid_at(
+            "/header/idempotency-key",
+            "must be 1 to 255 printable ASCII characters, once",
+        )),
     }
 }

@@ -4,10 +4,16 @@
 //! `openapi.yaml` is part of this crate: it rules which routes there are, what a query may hold and what a body must be.
 
 mod agents;
+mod admit;
+mod decision_page;
+mod prefer;
+mod sse;
+mod watch;
 mod auth;
 mod body;
 mod document;
 mod idempotency;
+mod key_ring;
 mod limits;
 mod page;
 mod path;

@@ -25,7 +25,8 @@ impl<S: Sync> FromRequestParts<S> for PreferWait {
 /// The first `wait` counts; preferences that make no sense are ignored, as the RFC has it.
 fn wait(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-    let preferences = values.flat_map(|value| value.split(',')).filter_map(|preference| preference.split(';').next());
+    let preferences =
+        values.flat_map(|value| value.split(',')).filter_map(|preference| preference.split(';').next());
     let mut named = preferences.filter_map(|preference| preference.split_once('='));
     let (_, seconds) = named.find(|(name, _)| name.trim().eq_ignore_ascii_case("wait"))?;
     let seconds = seconds.trim().trim_matches('"').parse().ok().filter(|seconds| *seconds > 0)?;

@@ -16,7 +16,8 @@ pub(crate) struct RequestId(pub(crate) String);
 
 impl RequestId {
     fn of(request: &Request) -> Self {
-        let own = request.headers().get(HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_sane(id));
+        let own =
+            request.headers().get(HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_sane(id));
         Self(own.map_or_else(|| format!("req_{}", uuid::Uuid::now_v7().simple()), str::to_owned))
     }
 }
@@ -56,7 +57,8 @@ mod tests {
 
     #[test]
     fn sane_ids() {
-        for (id, wanted) in [("order-77.a", true), ("", false), ("a b", false), ("a\nb", false), ("é", false)] {
+        for (id, wanted) in [("order-77.a", true), ("", false), ("a b", false), ("a\nb", false), ("é", false)]
+        {
             assert_eq!(is_sane(id), wanted, "{id:?}");
         }
         assert!(is_sane(&"x".repeat(128)) && !is_sane(&"x".repeat(129)));

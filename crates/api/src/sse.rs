@@ -44,11 +44,17 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, Problem>
     let digits = value.to_str().ok().filter(|text| (1..=16).contains(&text.len()));
     let digits = digits.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let seq = digits.and_then(|text| text.parse().ok());
-    seq.map(Some).ok_or_else(|| Problem::invalid_at("/header/last-event-id", "must be the number of an event"))
+    seq.map(Some)
+        .ok_or_else(|| Problem::invalid_at("/header/last-event-id", "must be the number of an event"))
 }
 
 /// The stream of a run's events after `after`.
-pub(crate) async fn stream(state: &AppState, tenant: TenantId, run_id: RunId, after: i64) -> Result<Response, Problem> {
+pub(crate) async fn stream(
+    state: &AppState,
+    tenant: TenantId,
+    run_id: RunId,
+    after: i64,
+) -> Result<Response, Problem> {
     // Before anything is read: what is stored later is signalled.
     let watch = Watch::on(state, run_id);
     let end = state.store.tenant(tenant).await?.events_end(run_id).await?.ok_or_else(Problem::not_found)?;
@@ -56,9 +62,11 @@ pub(crate) async fn stream(state: &AppState, tenant: TenantId, run_id: RunId, af
         return Ok(problem::nothing_left());
     }
     let (chunks, received) = mpsc::channel(BUFFER);
-    let feeder = Feeder { state: state.clone(), tenant, run_id, after, watch, chunks, said_at: Instant::now() };
+    let feeder =
+        Feeder { state: state.clone(), tenant, run_id, after, watch, chunks, said_at: Instant::now() };
     tokio::spawn(feeder.feed());
-    let mut response = Response::new(Body::from_stream(ReceiverStream::new(received).map(Ok::<_, Infallible>)));
+    let mut response =
+        Response::new(Body::from_stream(ReceiverStream::new(received).map(Ok::<_, Infallible>)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
@@ -81,12 +89,12 @@ struct Feeder {
 struct Over;
 
 impl Feeder {
+    /// Whatever ends it, the reader sees the end, and resumes if something is left.
     async fn feed(mut self) {
-        // Whatever ends it, the reader sees the end and resumes if something is left.
-        let Err(Over) = self.follow().await else { return };
+        let Err(Over) = self.follow().await;
     }
 
-    async fn follow(&mut self) -> Result<std::convert::Infallible, Over> {
+    async fn follow(&mut self) -> Result<Infallible, Over> {
         self.say("retry: 2000\n\n".into()).await?;
         self.stored().await?;
         loop {
@@ -108,7 +116,8 @@ impl Feeder {
         loop {
             let rows = self.read().await.map_err(|_| Over)?;
             let Some(last) = rows.last() else { return Ok(()) };
-            let (seq, is_last, more) = (last.seq, last.is_last(), rows.len() == usize::try_from(ROWS).unwrap_or(0));
+            let (seq, is_last, more) =
+                (last.seq, last.is_last(), rows.len() == usize::try_from(ROWS).unwrap_or(0));
             let mut chunk = String::new();
             for row in rows {
                 let (kind, seq) = (row.kind.clone(), row.seq);

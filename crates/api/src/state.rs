@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use answerable_store::Store;
 use secrecy::SecretString;
 
-use crate::auth::KeyRing;
+use crate::key_ring::KeyRing;
 use crate::limits::RequestLimits;
 use crate::problem::Problem;
 

@@ -78,7 +78,12 @@ fn next_look() -> Instant {
 }
 
 /// Holds on until the run ends or waits for somebody, `time` passes or the server goes down.
-pub(crate) async fn until_settled(state: &AppState, tenant: TenantId, run_id: RunId, time: Duration) -> Result<(), Problem> {
+pub(crate) async fn until_settled(
+    state: &AppState,
+    tenant: TenantId,
+    run_id: RunId,
+    time: Duration,
+) -> Result<(), Problem> {
     let over = Instant::now() + time;
     let mut watch = Watch::on(state, run_id);
     loop {

@@ -147,7 +147,9 @@ pub fn before_model_call(budgets: &Budgets, used: &Used, estimate: &Estimate) ->
     if used.tokens().saturating_add(estimate.input_tokens) >= budgets.max_tokens {
         return Some(Limit::MaxTokens);
     }
-    let over = |max: u64| used.cost_microusd.saturating_add(estimate.cost_microusd) > max || used.cost_microusd >= max;
+    let over = |max: u64| {
+        used.cost_microusd.saturating_add(estimate.cost_microusd) > max || used.cost_microusd >= max
+    };
     if estimate.priced && budgets.max_cost_microusd.is_some_and(over) {
         return Some(Limit::MaxCost);
     }
@@ -177,7 +179,9 @@ pub fn cost(price: &Price, usage: &Usage) -> u64 {
     let cached_rate = price.cached_input_microusd_per_mtok.map_or(input, u128::from);
     let write_rate = price.cache_write_microusd_per_mtok.map_or(input, u128::from);
     let cached = u128::from(usage.cached_input_tokens.min(usage.input_tokens));
-    let written = u128::from(usage.cache_write_tokens.min(usage.input_tokens - usage.cached_input_tokens.min(usage.input_tokens)));
+    let written = u128::from(
+        usage.cache_write_tokens.min(usage.input_tokens - usage.cached_input_tokens.min(usage.input_tokens)),
+    );
     let plain = u128::from(usage.input_tokens) - cached - written;
     let parts = plain * input
         + cached * cached_rate
@@ -282,7 +286,12 @@ mod tests {
 
     #[test]
     fn limits_have_limits() {
-        let odd = Budgets { max_steps: 0, timeout_ms: u64::MAX, max_cost_microusd: Some(u64::MAX), ..Budgets::default() };
+        let odd = Budgets {
+            max_steps: 0,
+            timeout_ms: u64::MAX,
+            max_cost_microusd: Some(u64::MAX),
+            ..Budgets::default()
+        };
         let mut errors = Vec::new();
         check(&odd, "/budgets", &mut errors);
         let pointers: Vec<_> = errors.iter().map(|error| error.pointer.as_str()).collect();
@@ -291,7 +300,8 @@ mod tests {
 
     #[test]
     fn a_patch_tells_null_from_absent() {
-        let patch: BudgetPatch = serde_json::from_str(r#"{"max_cost_microusd": null, "max_steps": 3}"#).expect("patch");
+        let patch: BudgetPatch =
+            serde_json::from_str(r#"{"max_cost_microusd": null, "max_steps": 3}"#).expect("patch");
         let to = Budgets { max_cost_microusd: Some(5), ..Budgets::default() };
         assert_eq!(patch.apply(&to), Budgets { max_steps: 3, ..Budgets::default() });
         assert_eq!(BudgetPatch::default().apply(&to), to);

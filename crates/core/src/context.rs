@@ -117,13 +117,18 @@ fn assemble(
     tokens: u64,
     fixed_tokens: u64,
 ) -> Context {
-    let reason = if source.shrink { "the provider said that the context was too long" } else { "over the token budget" };
+    let reason = if source.shrink {
+        "the provider said that the context was too long"
+    } else {
+        "over the token budget"
+    };
     let (mut messages, mut omitted) = (Vec::new(), Vec::new());
     for (i, turn) in turns.iter().enumerate() {
         if is_kept(i) {
             messages.extend_from_slice(turn);
         } else {
-            omitted.extend(turn.iter().map(|message| Omitted { message_id: message.id, reason: reason.into() }));
+            omitted
+                .extend(turn.iter().map(|message| Omitted { message_id: message.id, reason: reason.into() }));
         }
     }
     let included = messages.iter().map(|message: &Message| message.id).collect();
@@ -158,7 +163,10 @@ fn fixed_tokens(system: &str, tools: &[ToolOffer]) -> u64 {
 
 /// Tokens of a message, estimated, with what surrounds it on the wire.
 fn message_tokens(message: &Message) -> u64 {
-    let calls = message.tool_calls.iter().map(|call| 8 + estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
+    let calls = message
+        .tool_calls
+        .iter()
+        .map(|call| 8 + estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
     4 + estimate_tokens(&message.content) + calls.sum::<u64>()
 }
 
@@ -172,7 +180,16 @@ mod tests {
 
     fn message(seq: u64, role: Role, content: &str) -> Message {
         let id = MessageId(Uuid::from_u128(seq.into()));
-        Message { id, seq, role, content: content.into(), tool_calls: vec![], tool_call_id: None, step: None, extra: None }
+        Message {
+            id,
+            seq,
+            role,
+            content: content.into(),
+            tool_calls: vec![],
+            tool_call_id: None,
+            step: None,
+            extra: None,
+        }
     }
 
     /// `u` a user's message, `a` an answer, `1`..`9` an assistant's message with as many calls and their results.
@@ -184,9 +201,15 @@ mod tests {
             match c.to_digit(10) {
                 None => out.push(message(seq, if c == 'u' { Role::User } else { Role::Assistant }, &text)),
                 Some(calls) => {
-                    let ids: Vec<_> = (0..calls).map(|i| CallId(Uuid::from_u128(u128::from(seq) * 100 + u128::from(i)))).collect();
-                    let call = |id: &CallId| MessageCall { id: *id, name: "t".into(), arguments: "{}".into() };
-                    out.push(Message { tool_calls: ids.iter().map(call).collect(), ..message(seq, Role::Assistant, "") });
+                    let ids: Vec<_> = (0..calls)
+                        .map(|i| CallId(Uuid::from_u128(u128::from(seq) * 100 + u128::from(i))))
+                        .collect();
+                    let call =
+                        |id: &CallId| MessageCall { id: *id, name: "t".into(), arguments: "{}".into() };
+                    out.push(Message {
+                        tool_calls: ids.iter().map(call).collect(),
+                        ..message(seq, Role::Assistant, "")
+                    });
                     for id in ids {
                         let seq = out.len() as u64 + 1;
                         out.push(Message { tool_call_id: Some(id), ..message(seq, Role::Tool, &text) });

@@ -86,7 +86,10 @@ mod tests {
             assert_eq!(with(pointer, value), pointer);
         }
         assert_eq!(with("/budgets", json!({"max_steps": -1})), "/budgets/max_steps");
-        assert_eq!(with("/policy", json!({"rules": [{"effect": "deny", "colour": 1}]})), "/policy/rules/0/colour");
+        assert_eq!(
+            with("/policy", json!({"rules": [{"effect": "deny", "colour": 1}]})),
+            "/policy/rules/0/colour"
+        );
         assert_eq!(with("/model", json!({"provider": "p"})), "/model/model");
         assert_eq!(with("/tools", json!([{"name": "a", "kind": "telepathy"}])), "/tools/0/kind");
     }
@@ -131,7 +134,10 @@ mod tests {
             "tools": [{"name": "t", "kind": "client", "timeout_ms": 5, "input_schema": {"enum": [[1e2]]}}]}"#;
         let agent: crate::agent::AgentSpec = read(crate::json::parse(text).expect("JSON")).expect("agent");
         assert_eq!(agent.model.params["n"].to_string(), "[1.50,12345678901234567890]");
-        assert_eq!(agent.tools[0].input_schema["enum"][0][0].to_string(), crate::json::parse("1e2").expect("JSON").to_string());
+        assert_eq!(
+            agent.tools[0].input_schema["enum"][0][0].to_string(),
+            crate::json::parse("1e2").expect("JSON").to_string()
+        );
         assert_eq!((agent.model.temperature, agent.tools[0].timeout_ms), (Some(1.0), Some(5)));
     }
 }

@@ -91,7 +91,9 @@ pub fn clean(value: Value) -> Value {
     match value {
         Value::String(text) if text.contains(['\0', UNFIT]) => Value::String(clean_text(&text)),
         Value::Array(items) => Value::Array(items.into_iter().map(clean).collect()),
-        Value::Object(map) => Value::Object(map.into_iter().map(|(name, item)| (clean_text(&name), clean(item))).collect()),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(name, item)| (clean_text(&name), clean(item))).collect())
+        }
         other => other,
     }
 }
@@ -205,7 +207,10 @@ mod tests {
     #[test]
     fn long_integers_keep_their_digits() {
         assert_ne!(hash("1234567890123456781"), hash("1234567890123456782"));
-        assert_eq!(canonical(&parse("[-0, 1e21, 0.10, 1e400, 10e-7]").expect("JSON")), "[0,1e+21,0.1,1e+400,0.000001]");
+        assert_eq!(
+            canonical(&parse("[-0, 1e21, 0.10, 1e400, 10e-7]").expect("JSON")),
+            "[0,1e+21,0.1,1e+400,0.000001]"
+        );
         assert_eq!(parse("0.10000000000000000555").expect("JSON").to_string(), "0.10000000000000000555");
     }
 

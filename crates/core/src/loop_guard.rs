@@ -56,11 +56,7 @@ impl LoopGuard {
     pub fn note(&mut self, spec: &LoopGuardSpec, seen: &Seen<'_>) -> Option<Loop> {
         let errors = self.note_error(spec, seen);
         let calls = !seen.may_repeat && self.note_call(spec, seen);
-        if calls {
-            Some(Loop::Calls)
-        } else {
-            errors.then_some(Loop::Errors)
-        }
+        if calls { Some(Loop::Calls) } else { errors.then_some(Loop::Errors) }
     }
 
     fn note_call(&mut self, spec: &LoopGuardSpec, seen: &Seen<'_>) -> bool {
@@ -135,7 +131,10 @@ mod tests {
         let three = LoopGuardSpec::default();
         let two = LoopGuardSpec { max_repeated_calls: 2, max_repeated_errors: 3 };
         assert_eq!(play(&three, &["a 1 x", "a 1 x", "a 1 x"]), Some((3, Loop::Calls)));
-        assert_eq!(play(&three, &["a 1 x", "b 1 y", "a 1 x", "b 1 y", "a 1 x", "b 1 y"]), Some((6, Loop::Calls)));
+        assert_eq!(
+            play(&three, &["a 1 x", "b 1 y", "a 1 x", "b 1 y", "a 1 x", "b 1 y"]),
+            Some((6, Loop::Calls))
+        );
         let four = ["a 0 x", "a 1 x", "b 1 x", "c 1 x", "a 2 x", "a 1 x", "b 1 x", "c 1 x", "a 2 x"];
         assert_eq!(play(&two, &four), Some((9, Loop::Calls)));
         assert_eq!(play(&three, &["a 1 x", "a 1 y", "a 1 x", "a 1 x", "a 2 x"]), None);
@@ -146,7 +145,10 @@ mod tests {
     fn the_same_error_whatever_the_input() {
         let spec = LoopGuardSpec::default();
         assert_eq!(play(&spec, &["a 1 x 404", "a 2 x 404", "a 3 x 404"]), Some((3, Loop::Errors)));
-        assert_eq!(play(&spec, &["a 1 x 404", "b 1 y", "a 1 z 404", "b 2 y", "a 2 x 404"]), Some((5, Loop::Errors)));
+        assert_eq!(
+            play(&spec, &["a 1 x 404", "b 1 y", "a 1 z 404", "b 2 y", "a 2 x 404"]),
+            Some((5, Loop::Errors))
+        );
         assert_eq!(play(&spec, &["a 1 x 404", "a 2 x 404", "a 3 x 409", "a 4 x 404", "a 5 y 404"]), None);
         assert_eq!(play(&spec, &["a 1 x 404", "a 2 x 404", "a 3 y", "a 4 x 404", "a 5 x 404"]), None);
         assert_eq!(play(&spec, &["a 1 x 404", "a 1 x 404", "a 1 x 404"]), Some((3, Loop::Calls)));
@@ -157,7 +159,13 @@ mod tests {
         let mut guard = LoopGuard::default();
         for i in 0..1000 {
             let hash = i.to_string();
-            let seen = Seen { tool_name: "a", input_hash: &hash, result_hash: "x", error_code: None, may_repeat: false };
+            let seen = Seen {
+                tool_name: "a",
+                input_hash: &hash,
+                result_hash: "x",
+                error_code: None,
+                may_repeat: false,
+            };
             guard.note(&LoopGuardSpec::default(), &seen);
         }
         assert_eq!(guard.recent.len(), 12);

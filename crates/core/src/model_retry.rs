@@ -71,7 +71,9 @@ pub fn after_failure(
     match failure.kind {
         FailureKind::ContextOverflow if progress.shrunk => AfterFailure::ContextOverflow,
         FailureKind::ContextOverflow => AfterFailure::Shrink,
-        FailureKind::CapOverWindow if progress.cap_cut || spec.max_output_tokens.is_none() => AfterFailure::ContextOverflow,
+        FailureKind::CapOverWindow if progress.cap_cut || spec.max_output_tokens.is_none() => {
+            AfterFailure::ContextOverflow
+        }
         FailureKind::CapOverWindow => AfterFailure::CutCap,
         FailureKind::Refused => AfterFailure::End("model_error"),
         FailureKind::Unusable => give_up("model_error"),
@@ -83,14 +85,18 @@ pub fn after_failure(
             if progress.on_target >= spec.retry.max_attempts.max(1) {
                 return give_up(code);
             }
-            AfterFailure::Retry(failure.retry_after_ms.unwrap_or_else(|| pause_ms(progress.on_target, jitter)))
+            AfterFailure::Retry(
+                failure
+                    .retry_after_ms
+                    .unwrap_or_else(|| pause_ms(spec.retry.backoff_ms, progress.on_target, jitter)),
+            )
         }
     }
 }
 
-/// Half a second doubling up to 20 s, of which a random half is left out.
-fn pause_ms(attempt: u32, jitter: u16) -> u64 {
-    let full = 500_u64.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(20_000);
+/// The pause doubles from `backoff_ms` up to 20 s, or stays where it begins higher; a random half is left out.
+fn pause_ms(backoff_ms: u64, attempt: u32, jitter: u16) -> u64 {
+    let full = backoff_ms.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(backoff_ms.max(20_000));
     full / 2 + full / 2 * u64::from(jitter.min(1000)) / 1000
 }
 

@@ -273,7 +273,8 @@ fn check_rule(rule: &Rule, at: &str, errors: &mut Vec<FieldError>) {
 /// In an `allow` rule an absent field must not open a gate (contract, "Policy"). `required`: what the schemas around this
 /// one, which judge the same object, ask for already.
 fn check_required(schema: &Value, required: &[&str], at: &str, errors: &mut Vec<FieldError>) {
-    let own = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let own =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let required: Vec<&str> = required.iter().copied().chain(own).collect();
     for (name, inner) in members(schema, "properties") {
         let here = format!("{at}/properties/{}", crate::field_error::pointer_token(name));
@@ -413,7 +414,11 @@ pub fn judge(
         Some(by_tenant) if by_tenant.effect == Effect::Ask && by_agent.effect == Effect::Ask => Judgement {
             approvals: by_agent.approvals.max(by_tenant.approvals),
             expires_ms: by_agent.expires_ms.min(by_tenant.expires_ms),
-            on_expiry: if by_tenant.on_expiry == OnExpiry::Stop { OnExpiry::Stop } else { by_agent.on_expiry },
+            on_expiry: if by_tenant.on_expiry == OnExpiry::Stop {
+                OnExpiry::Stop
+            } else {
+                by_agent.on_expiry
+            },
             ..by_agent
         },
         _ => by_agent,
@@ -477,7 +482,13 @@ mod tests {
         CompiledPolicy::compile(&policy, owner).expect("compiles")
     }
 
-    fn verdict(agent: Value, tenant: Option<Value>, grants: &[Grant], risk: Risk, input: &Value) -> Judgement {
+    fn verdict(
+        agent: Value,
+        tenant: Option<Value>,
+        grants: &[Grant],
+        risk: Risk,
+        input: &Value,
+    ) -> Judgement {
         let (agent, tenant) = (compiled(agent, Owner::Agent), tenant.map(|t| compiled(t, Owner::Tenant)));
         let context = json!({"group": "trial"});
         let call = CallFacts { tool_name: "pay", risk, input, input_hash: "h", context: &context };
@@ -499,12 +510,18 @@ mod tests {
 
     #[test]
     fn defaults_by_risk() {
-        for (risk, wanted) in
-            [(Risk::Low, Effect::Allow), (Risk::Medium, Effect::Allow), (Risk::High, Effect::Ask), (Risk::Critical, Effect::Deny)]
-        {
+        for (risk, wanted) in [
+            (Risk::Low, Effect::Allow),
+            (Risk::Medium, Effect::Allow),
+            (Risk::High, Effect::Ask),
+            (Risk::Critical, Effect::Deny),
+        ] {
             assert_eq!(verdict(json!({}), Some(json!({})), &[], risk, &json!({})).effect, wanted);
         }
-        assert_eq!(verdict(json!({"default": {"high": "deny"}}), None, &[], Risk::High, &json!({})).effect, Effect::Deny);
+        assert_eq!(
+            verdict(json!({"default": {"high": "deny"}}), None, &[], Risk::High, &json!({})).effect,
+            Effect::Deny
+        );
     }
 
     #[test]
@@ -531,9 +548,11 @@ mod tests {
 
     #[test]
     fn an_allow_rule_names_what_it_requires() {
-        let open = json!({"rules": [{"effect": "allow", "input": {"properties": {"amount": {"maximum": 5}}}}]});
+        let open =
+            json!({"rules": [{"effect": "allow", "input": {"properties": {"amount": {"maximum": 5}}}}]});
         let policy: Policy = serde_json::from_value(open).expect("policy");
-        let errors = CompiledPolicy::compile(&policy, Owner::Agent).expect_err("an absent amount would be allowed");
+        let errors =
+            CompiledPolicy::compile(&policy, Owner::Agent).expect_err("an absent amount would be allowed");
         assert_eq!(errors[0].pointer, "/rules/0/input/properties/amount");
         let limit = json!({"amount": {"maximum": 5}});
         for (input, sound) in [

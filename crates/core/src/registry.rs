@@ -80,7 +80,10 @@ impl Registry {
         match CompiledPolicy::compile(&spec.policy, Owner::Agent) {
             Ok(policy) if errors.is_empty() => Ok(Self { spec, policy, schemas, output }),
             Ok(_) => Err(errors),
-            Err(faults) => Err(errors.into_iter().chain(faults.into_iter().map(|fault| fault.under("/policy"))).collect()),
+            Err(faults) => Err(errors
+                .into_iter()
+                .chain(faults.into_iter().map(|fault| fault.under("/policy")))
+                .collect()),
         }
     }
 
@@ -104,7 +107,11 @@ impl Registry {
         let parsed = parse_arguments(arguments);
         let Some(schema) = self.schemas.get(tool_name) else {
             let names: Vec<&str> = self.spec.tools.iter().map(|tool| tool.name.as_str()).collect();
-            let known = if names.is_empty() { "there are none".into() } else { format!("there are: {}", names.join(", ")) };
+            let known = if names.is_empty() {
+                "there are none".into()
+            } else {
+                format!("there are: {}", names.join(", "))
+            };
             return Validated {
                 validation: Validation::UnknownTool,
                 input: parsed.unwrap_or_else(|_| empty()),
@@ -112,9 +119,11 @@ impl Registry {
             };
         };
         match parsed {
-            Err(message) => {
-                Validated { validation: Validation::MalformedArguments, input: empty(), message: Some(message) }
-            }
+            Err(message) => Validated {
+                validation: Validation::MalformedArguments,
+                input: empty(),
+                message: Some(message),
+            },
             Ok(input) => judge_input(schema, input),
         }
     }
@@ -132,7 +141,9 @@ impl Registry {
         let schema = self.output.as_ref()?;
         match json::parse(answer) {
             Err(error) => Some(format!("it is no JSON: {error}")),
-            Ok(value) => schema.findings(&value).first().map(|fault| format!("{}: {}", at(fault), fault.message)),
+            Ok(value) => {
+                schema.findings(&value).first().map(|fault| format!("{}: {}", at(fault), fault.message))
+            }
         }
     }
 }
@@ -142,7 +153,8 @@ fn judge_input(schema: &Schema, input: Value) -> Validated {
     if findings.is_empty() {
         return Validated { validation: Validation::Ok, input, message: None };
     }
-    let lines: Vec<String> = findings.iter().map(|fault| format!("{}: {}", at(fault), fault.message)).collect();
+    let lines: Vec<String> =
+        findings.iter().map(|fault| format!("{}: {}", at(fault), fault.message)).collect();
     let message = format!("The arguments don't match the tool's schema. {}", lines.join("; "));
     Validated { validation: Validation::SchemaViolation, input, message: Some(message) }
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::CallId;
 use crate::budget::MAX_COUNT;
+use crate::id::CallId;
 use crate::model::{Finish, ModelReply, Usage, estimate_tokens};
 use crate::registry::{Registry, Validation};
 use crate::{json, text};
@@ -114,7 +114,11 @@ fn kind_of(reply: &ModelReply, text: &str, cap: Option<u64>, usage: &Usage) -> R
 /// Missing usage is estimated, and so is an explicit zero where something was said (contract, "Usage").
 fn believable_usage(reply: &ModelReply, estimated_input: u64) -> Usage {
     let said: u64 = estimate_tokens(&reply.text)
-        + reply.calls.iter().map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments)).sum::<u64>();
+        + reply
+            .calls
+            .iter()
+            .map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments))
+            .sum::<u64>();
     let told = reply.usage.unwrap_or(Usage { estimated: true, ..Usage::default() });
     let input_known = reply.usage.is_some() && told.input_tokens > 0;
     let output_known = reply.usage.is_some() && (told.output_tokens > 0 || said == 0);
@@ -147,13 +151,21 @@ mod tests {
     }
 
     fn reply(text: &str, calls: &[&str], finish: Finish, usage: Option<(u64, u64)>) -> ModelReply {
-        let call = |arguments: &&str| ReplyCall { id: Some("dup".into()), name: "pay".into(), arguments: (*arguments).into() };
+        let call = |arguments: &&str| ReplyCall {
+            id: Some("dup".into()),
+            name: "pay".into(),
+            arguments: (*arguments).into(),
+        };
         ModelReply {
             text: text.into(),
             calls: calls.iter().map(call).collect(),
             finish,
             finish_reason: None,
-            usage: usage.map(|(input, output)| Usage { input_tokens: input, output_tokens: output, ..Usage::default() }),
+            usage: usage.map(|(input, output)| Usage {
+                input_tokens: input,
+                output_tokens: output,
+                ..Usage::default()
+            }),
             extra: Map::new(),
         }
     }
@@ -185,7 +197,8 @@ mod tests {
 
     #[test]
     fn ids_are_ours_and_arguments_are_objects() {
-        let reading = look(&reply("", &["", "[1]", r#"{"a": 12345678901234567890}"#], Finish::Stop, None), None);
+        let reading =
+            look(&reply("", &["", "[1]", r#"{"a": 12345678901234567890}"#], Finish::Stop, None), None);
         let ids: std::collections::HashSet<_> = reading.calls.iter().map(|call| call.id).collect();
         assert_eq!(ids.len(), 3);
         assert_eq!(reading.calls[1].validation, Validation::MalformedArguments);

@@ -64,7 +64,9 @@ fn outside_reference(schema: &Value, at: &str) -> Option<FieldError> {
         Value::Object(map) => map.iter().find_map(|(name, item)| {
             let here = format!("{at}/{}", crate::field_error::pointer_token(name));
             match (name.as_str(), item) {
-                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) if !target.starts_with('#') => {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target))
+                    if !target.starts_with('#') =>
+                {
                     Some(FieldError::new(here, "a reference may only point within the schema (\"#…\")"))
                 }
                 // Data, not schemas: a property named $ref in there is no reference.
@@ -90,7 +92,8 @@ mod tests {
     #[test]
     fn references_leave_the_schema_for_nowhere() {
         for target in ["https://schemas.example/money.json", "file:///etc/passwd", "other.json#/a"] {
-            let error = Schema::compile(&json!({"properties": {"a": {"allOf": [{"$ref": target}]}}})).expect_err(target);
+            let error = Schema::compile(&json!({"properties": {"a": {"allOf": [{"$ref": target}]}}}))
+                .expect_err(target);
             assert_eq!(error.pointer, "/properties/a/allOf/0/$ref");
         }
         assert!(Schema::compile(&json!({"$ref": "#/$defs/a", "$defs": {"a": {}}})).is_ok());
@@ -106,7 +109,8 @@ mod tests {
 
     #[test]
     fn nothing_is_coerced_and_findings_name_the_place() {
-        let schema = Schema::compile(&json!({"properties": {"n": {"type": "integer", "maximum": 9}}})).expect("schema");
+        let schema = Schema::compile(&json!({"properties": {"n": {"type": "integer", "maximum": 9}}}))
+            .expect("schema");
         assert_eq!(schema.findings(&json!({"n": "5"}))[0].pointer, "/n");
         assert_eq!(schema.findings(&json!({"n": 10})).len(), 1);
         assert!(schema.fits(&crate::json::parse(r#"{"n": 2.0}"#).expect("JSON")));

@@ -29,7 +29,8 @@ impl<'de> Deserializer<'de> for Strict {
                 items.end().map(|()| value)
             }
             Value::Object(map) => {
-                let mut members = MapDeserializer::new(map.into_iter().map(|(name, value)| (name, Strict(value))));
+                let mut members =
+                    MapDeserializer::new(map.into_iter().map(|(name, value)| (name, Strict(value))));
                 let value = visitor.visit_map(&mut members)?;
                 members.end().map(|()| value)
             }
@@ -65,7 +66,11 @@ impl<'de> Deserializer<'de> for Strict {
         if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
         visitor.visit_newtype_struct(self)
     }
 

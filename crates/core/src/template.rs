@@ -125,7 +125,11 @@ fn value_of(slot: &Slot, with: &Filling<'_>) -> Result<String, TemplateError> {
     let (value, name) = match slot {
         Slot::IdempotencyKey => return Ok(with.idempotency_key.to_owned()),
         Slot::Secret(name) => {
-            return with.secrets.get(name).cloned().ok_or_else(|| TemplateError::Missing(format!("secret.{name}")));
+            return with
+                .secrets
+                .get(name)
+                .cloned()
+                .ok_or_else(|| TemplateError::Missing(format!("secret.{name}")));
         }
         Slot::Input(path) => (look_up(with.input, path), format!("input.{}", path.join("."))),
         Slot::Context(path) => (look_up(with.context, path), format!("context.{}", path.join("."))),
@@ -166,9 +170,13 @@ pub fn fill_value(value: &Value, with: &Filling<'_>) -> Result<Value, TemplateEr
                 _ => Value::String(template.fill(with, str::to_owned)?),
             }
         }
-        Value::Array(items) => Value::Array(items.iter().map(|item| fill_value(item, with)).collect::<Result<_, _>>()?),
+        Value::Array(items) => {
+            Value::Array(items.iter().map(|item| fill_value(item, with)).collect::<Result<_, _>>()?)
+        }
         Value::Object(map) => Value::Object(
-            map.iter().map(|(name, item)| Ok((name.clone(), fill_value(item, with)?))).collect::<Result<_, TemplateError>>()?,
+            map.iter()
+                .map(|(name, item)| Ok((name.clone(), fill_value(item, with)?)))
+                .collect::<Result<_, TemplateError>>()?,
         ),
         other => other.clone(),
     })
@@ -208,7 +216,8 @@ mod tests {
     #[test]
     fn a_value_keeps_its_type() {
         let input = json!({"n": 5});
-        let with = Filling { input: &input, context: &json!({}), secrets: &BTreeMap::new(), idempotency_key: "k" };
+        let with =
+            Filling { input: &input, context: &json!({}), secrets: &BTreeMap::new(), idempotency_key: "k" };
         let filled = fill_value(&json!({"key": "{{idempotency_key}}", "n": "{{input.n}}", "l": [1]}), &with);
         assert_eq!(filled, Ok(json!({"key": "k", "n": 5, "l": [1]})));
     }

@@ -100,7 +100,11 @@ pub struct ToolResult {
 
 impl ToolResult {
     /// A result that no executor made.
-    pub fn without_run(status: ResultStatus, error_code: Option<ErrorCode>, content: impl Into<String>) -> Self {
+    pub fn without_run(
+        status: ResultStatus,
+        error_code: Option<ErrorCode>,
+        content: impl Into<String>,
+    ) -> Self {
         let content = content.into();
         Self {
             output_chars: text::chars(&content),
@@ -162,8 +166,17 @@ impl Output {
             return Self { content: note, chars, truncated: false, artifact_id: None, too_large: true };
         }
         let head = text::head(whole, spec.max_chars);
-        let note = format!("\n[cut: {} of {chars} characters shown; the whole is artifact {artifact_id}]", spec.max_chars);
-        Self { content: format!("{head}{note}"), chars, truncated: true, artifact_id: Some(artifact_id), too_large: false }
+        let note = format!(
+            "\n[cut: {} of {chars} characters shown; the whole is artifact {artifact_id}]",
+            spec.max_chars
+        );
+        Self {
+            content: format!("{head}{note}"),
+            chars,
+            truncated: true,
+            artifact_id: Some(artifact_id),
+            too_large: false,
+        }
     }
 
     /// The caller must keep the whole output.

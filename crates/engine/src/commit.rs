@@ -1,11 +1,13 @@
 //! From what happened to what is committed: events are folded over the committed state, and all of it is stored or none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use answerable_core::id::{ApprovalId, CallId};
+use answerable_core::id::{ApprovalId, CallId, LedgerId};
+use answerable_core::ledger::Outcome;
 use answerable_core::message::Message;
-use answerable_core::run::{ApprovalKind, Command, Event, Record, RunState, Status, next_due, outstanding, step};
+use answerable_core::run::{ApprovalKind, Command, Event, Record, RunState, Stage, Status, next_due, outstanding, step};
+use answerable_core::tool::ErrorCode;
 use answerable_ports::commit::{Commit, CommitOutcome, InboundBody, Release, StoredArtifact};
 use answerable_ports::{Inbound, ModelTarget, StoreError};
 use serde_json::Value;
@@ -134,6 +136,7 @@ impl Session {
             draft.apply(self, event);
             draft.target = target;
         }
+        draft.close_unsent(&self.state);
         draft
     }
 
@@ -236,6 +239,29 @@ impl Draft {
             late: Vec::new(),
             steered: false,
             target: None,
+        }
+    }
+
+    /// A run that ends in the same breath in which a call would have been sent: it wasn't, so its entry is closed here and
+    /// now. What was out before stays open until its outcome comes in.
+    fn close_unsent(&mut self, committed: &RunState) {
+        if !self.state.is_ended() {
+            return;
+        }
+        let mut unsent = BTreeSet::new();
+        for record in &self.records {
+            match record {
+                Record::LedgerOpened(row) => drop(unsent.insert(row.id.0)),
+                Record::LedgerAttempt { ledger_id, .. } => drop(unsent.insert(ledger_id.0)),
+                Record::LedgerClosed { ledger_id, .. } => drop(unsent.remove(&ledger_id.0)),
+                _ => {}
+            }
+        }
+        for id in unsent {
+            let before = committed.call(CallId(id)).map(|call| &call.stage);
+            let tainted = matches!(before, Some(Stage::Backoff { tainted: true, .. }));
+            let outcome = if tainted { Outcome::uncertain() } else { Outcome::failed(ErrorCode::Cancelled) };
+            self.records.push(Record::LedgerClosed { ledger_id: LedgerId(id), outcome });
         }
     }
 

@@ -28,7 +28,7 @@ impl Session {
         }
     }
 
-    /// Takes things in. They happened before whatever isn't committed yet.
+    /// Takes things in, after what came in earlier. They happened before whatever else isn't committed yet.
     pub(crate) async fn receive(&mut self, inbound: Vec<Inbound>) {
         let mut causes = Vec::new();
         for item in inbound {
@@ -39,7 +39,8 @@ impl Session {
                 causes.push(self.cause(item).await);
             }
         }
-        self.causes.splice(0..0, causes);
+        let earlier = self.causes.iter().rposition(|cause| cause.inbox.is_some()).map_or(0, |last| last + 1);
+        self.causes.splice(earlier..earlier, causes);
     }
 
     async fn cause(&self, item: Inbound) -> Cause {

@@ -67,10 +67,14 @@ impl TenantTx {
     /// The database is away.
     pub async fn agent_create(&mut self, spec: &AgentSpec) -> Result<AgentRow> {
         let (id, hash) = (Uuid::now_v7(), self.agent_spec_put(spec).await?);
-        sqlx::query!("INSERT INTO agents (tenant_id, agent_id, version) VALUES ($1, $2, 1)", self.tenant(), id)
-            .execute(self.conn())
-            .await
-            .map_err(store_error)?;
+        sqlx::query!(
+            "INSERT INTO agents (tenant_id, agent_id, version) VALUES ($1, $2, 1)",
+            self.tenant(),
+            id
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
         self.agent_version_insert(id, 1, &hash).await
     }
 
@@ -168,7 +172,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn agent_versions(&mut self, agent: AgentId, after: i32, limit: i64) -> Result<Option<Vec<AgentRow>>> {
+    pub async fn agent_versions(
+        &mut self,
+        agent: AgentId,
+        after: i32,
+        limit: i64,
+    ) -> Result<Option<Vec<AgentRow>>> {
         if self.agent_fetch(agent, None).await?.is_none() {
             return Ok(None);
         }

@@ -70,7 +70,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn approval_list(&mut self, filter: &ApprovalFilter, before: Option<i64>, limit: i64) -> Result<Vec<ApprovalRecord>> {
+    pub async fn approval_list(
+        &mut self,
+        filter: &ApprovalFilter,
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<ApprovalRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             ApprovalRecord,
@@ -97,7 +102,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn approval_list_of_run(&mut self, run_id: RunId, after: i64, limit: i64) -> Result<Vec<ApprovalRecord>> {
+    pub async fn approval_list_of_run(
+        &mut self,
+        run_id: RunId,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<ApprovalRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             ApprovalRecord,
@@ -165,7 +175,9 @@ impl Store {
         let hash = input_hash.unwrap_or_default();
         Ok(match links::verify(self.sealer(), approval_id, &hash, token) {
             LinkState::Forged => LinkedApproval::Forged,
-            LinkState::Valid { expires_at } if expires_at <= now.timestamp_millis() => LinkedApproval::Expired,
+            LinkState::Valid { expires_at } if expires_at <= now.timestamp_millis() => {
+                LinkedApproval::Expired
+            }
             LinkState::Valid { .. } => LinkedApproval::Of(tenant_id),
         })
     }
@@ -173,7 +185,10 @@ impl Store {
 
 impl SystemTx {
     /// Whose an approval is, the hash that its link is bound to, and the database's clock.
-    async fn approval_tenant(&mut self, approval_id: ApprovalId) -> Result<Option<(TenantId, Option<String>, DateTime<Utc>)>> {
+    async fn approval_tenant(
+        &mut self,
+        approval_id: ApprovalId,
+    ) -> Result<Option<(TenantId, Option<String>, DateTime<Utc>)>> {
         let row = sqlx::query!(
             r#"SELECT tenant_id, input_hash, clock_timestamp() AS "now!" FROM approvals WHERE approval_id = $1"#,
             approval_id.0,

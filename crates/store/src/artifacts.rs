@@ -33,7 +33,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn artifact_list(&mut self, run_id: RunId, after: Option<Uuid>, limit: i64) -> Result<Vec<ArtifactRecord>> {
+    pub async fn artifact_list(
+        &mut self,
+        run_id: RunId,
+        after: Option<Uuid>,
+        limit: i64,
+    ) -> Result<Vec<ArtifactRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             ArtifactRecord,

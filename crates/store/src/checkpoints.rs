@@ -25,7 +25,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn checkpoint_list(&mut self, run_id: RunId, after: i64, limit: i64) -> Result<Vec<CheckpointRecord>> {
+    pub async fn checkpoint_list(
+        &mut self,
+        run_id: RunId,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<CheckpointRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             CheckpointRecord,

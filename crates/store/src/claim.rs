@@ -59,11 +59,16 @@ impl Store {
             r#"WITH dead AS MATERIALIZED (
                    SELECT tenant_id, run_id FROM run_queue
                    WHERE lease_owner IS NOT NULL AND lease_until < now() AND run_id <> ALL ($4)
-                   ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
+                   ORDER BY lease_until LIMIT $2
+               ), locked AS MATERIALIZED (
+                   -- Everybody locks a run's state before its place in the queue.
+                   SELECT s.tenant_id, s.run_id FROM run_states s
+                   JOIN dead ON dead.tenant_id = s.tenant_id AND dead.run_id = s.run_id FOR UPDATE OF s SKIP LOCKED
                ), taken AS (
                    UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, epoch = q.epoch + 1,
                        deaths = q.deaths + CASE WHEN q.ended THEN 0 ELSE 1 END
-                   FROM dead WHERE q.tenant_id = dead.tenant_id AND q.run_id = dead.run_id
+                   FROM locked WHERE q.tenant_id = locked.tenant_id AND q.run_id = locked.run_id
+                       AND q.lease_owner IS NOT NULL AND q.lease_until < now()
                    RETURNING q.tenant_id, q.run_id, q.epoch, q.deaths
                ), fenced AS (
                    UPDATE run_states s SET epoch = taken.epoch FROM taken
@@ -149,10 +154,14 @@ impl SystemTx {
                    SELECT tenant_id, run_id, may_start FROM due
                    WHERE pressing OR max_concurrent_runs IS NULL OR place <= max_concurrent_runs
                    ORDER BY pressing DESC, place / weight, wake_at LIMIT $2
+               ), locked AS MATERIALIZED (
+                   -- Everybody locks a run's state before its place in the queue.
+                   SELECT s.tenant_id, s.run_id, chosen.may_start FROM run_states s
+                   JOIN chosen ON chosen.tenant_id = s.tenant_id AND chosen.run_id = s.run_id FOR UPDATE OF s SKIP LOCKED
                ), taken AS (
                    UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, epoch = q.epoch + 1
-                   FROM chosen WHERE q.tenant_id = chosen.tenant_id AND q.run_id = chosen.run_id AND q.lease_owner IS NULL
-                   RETURNING q.tenant_id, q.run_id, q.epoch, q.deaths, chosen.may_start
+                   FROM locked WHERE q.tenant_id = locked.tenant_id AND q.run_id = locked.run_id AND q.lease_owner IS NULL
+                   RETURNING q.tenant_id, q.run_id, q.epoch, q.deaths, locked.may_start
                ), fenced AS (
                    UPDATE run_states s SET epoch = taken.epoch FROM taken
                    WHERE s.tenant_id = taken.tenant_id AND s.run_id = taken.run_id RETURNING s.run_id

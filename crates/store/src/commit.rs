@@ -32,11 +32,13 @@ impl Store {
         let payload = Payload::of(lease, &commit, |approval, expires_at| {
             links::decision_url(self.sealer(), public_url, approval, expires_at)
         });
-        let payload = serde_json::to_value(&payload).map_err(|error| StoreError::Broken(error.to_string()))?;
+        let outbox = !payload.outbox.is_empty();
+        // As text: it is JSON for PostgreSQL with every digit as it stands here.
+        let payload = serde_json::to_string(&payload).map_err(|error| StoreError::Broken(error.to_string()))?;
         let answer = self.send(lease, seq, known_inbox, id, &payload).await?;
         match answer.as_str() {
             "stored" => {
-                self.announce(lease, &payload, ended);
+                self.announce(lease, outbox, ended);
                 if parked {
                     // A place of its tenant's is free.
                     self.signals().tell(Signal::Work);
@@ -55,10 +57,10 @@ impl Store {
         }
     }
 
-    async fn send(&self, lease: Lease, seq: i64, known_inbox: i64, id: Uuid, payload: &Value) -> Result<String> {
+    async fn send(&self, lease: Lease, seq: i64, known_inbox: i64, id: Uuid, payload: &str) -> Result<String> {
         let query = || {
             sqlx::query_scalar!(
-                r#"SELECT commit_run($1, $2, $3, $4, $5, $6, $7) AS "answer!""#,
+                r#"SELECT commit_run($1, $2, $3, $4, $5, $6, $7::text::json) AS "answer!""#,
                 lease.tenant_id.0,
                 lease.run_id.0,
                 lease.epoch,
@@ -76,9 +78,9 @@ impl Store {
         }
     }
 
-    fn announce(&self, lease: Lease, payload: &Value, ended: bool) {
+    fn announce(&self, lease: Lease, outbox: bool, ended: bool) {
         self.signals().announce(Signal::Progress(lease.run_id.0));
-        if payload.get("outbox").is_some() {
+        if outbox {
             self.signals().announce(Signal::Deliveries);
         }
         if ended {
@@ -187,7 +189,10 @@ impl Payload {
             Record::CallResult { call, result, ledger_id } => {
                 self.calls_changed.push(json!({"call_id": call.0, "result": result, "ledger_id": ledger_id.map(|id| id.0)}));
             }
-            Record::LedgerOpened(row) => self.ledger_opened.push(ledger_row(row)),
+            Record::LedgerOpened(row) => {
+                self.ledger_opened.push(ledger_row(row));
+                self.calls_changed.push(json!({"call_id": row.call.0, "ledger_id": row.id.0}));
+            }
             Record::LedgerAttempt { ledger_id, attempt, until } => {
                 self.ledger_changed.push(json!({"ledger_id": ledger_id.0, "attempts": attempt, "until": time(*until)}));
             }

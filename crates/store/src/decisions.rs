@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::approvals::ApprovalRecord;
-use crate::error::store_error;
+use crate::error::{as_json, store_error};
 use crate::grants::{GrantScope, NewGrant};
 use crate::inbox::LockedRun;
 use crate::ledger::Resolve;
@@ -139,7 +139,11 @@ impl TenantTx {
         Ok(())
     }
 
-    async fn approval_lock(&mut self, approval_id: ApprovalId, edits: bool) -> Result<Option<LockedApproval>> {
+    async fn approval_lock(
+        &mut self,
+        approval_id: ApprovalId,
+        edits: bool,
+    ) -> Result<Option<LockedApproval>> {
         let tenant = self.tenant();
         let row = sqlx::query!(
             "SELECT a.run_id, r.agent_id, r.thread_id, r.context
@@ -156,7 +160,8 @@ impl TenantTx {
         // Whoever changes an approval holds its run, so the row needs no lock of its own.
         let Some(run) = self.run_lock(run_id).await? else { return Ok(None) };
         let Some(record) = self.approval_fetch(approval_id).await? else { return Ok(None) };
-        let rules = if edits && record.status == "pending" { Some(self.edit_rules(run_id).await?) } else { None };
+        let rules =
+            if edits && record.status == "pending" { Some(self.edit_rules(run_id).await?) } else { None };
         let (agent_id, thread_id, context) = (row.agent_id, row.thread_id, row.context);
         Ok(Some(LockedApproval { record, run, agent_id, thread_id, context, rules }))
     }
@@ -184,13 +189,13 @@ impl TenantTx {
     async fn verdict_write(&mut self, approval_id: ApprovalId, verdict: &Verdict, by: &str) -> Result<()> {
         let tenant = self.tenant();
         sqlx::query!(
-            "UPDATE approvals SET status = $3, decision = $4, edited_input = $5, decided_at = clock_timestamp(), decided_by = $6
+            "UPDATE approvals SET status = $3, decision = $4, edited_input = $5::text::json, decided_at = clock_timestamp(), decided_by = $6
              WHERE tenant_id = $1 AND approval_id = $2 AND status = 'pending'",
             tenant,
             approval_id.0,
             verdict.status(),
             weigh::word(verdict.word),
-            verdict.edited,
+            verdict.edited.as_ref().map(as_json).transpose()?,
             by,
         )
         .execute(self.conn())
@@ -210,10 +215,14 @@ impl TenantTx {
         let approval = &locked.record;
         let (run_id, approval_id) = (RunId(approval.run_id), ApprovalId(approval.approval_id));
         match (approval.kind.as_str(), approval.call_id) {
-            ("uncertain_effect", Some(call)) => self.effect_decide(run_id, call, decision, verdict.word, by).await,
+            ("uncertain_effect", Some(call)) => {
+                self.effect_decide(run_id, call, decision, verdict.word, by).await
+            }
             ("budget", _) => {
                 let body = match (verdict.word, &verdict.patch) {
-                    (DecisionWord::Approve, Some(patch)) => InboundBody::Budget { patch: patch.clone(), by: by.into() },
+                    (DecisionWord::Approve, Some(patch)) => {
+                        InboundBody::Budget { patch: patch.clone(), by: by.into() }
+                    }
                     _ => InboundBody::BudgetDenied { approval_id, by: by.into() },
                 };
                 self.inbox_add(run_id, &body, false).await
@@ -238,7 +247,14 @@ impl TenantTx {
     }
 
     /// A person says whether an uncertain effect happened: the ledger has it at once, then the run.
-    async fn effect_decide(&mut self, run_id: RunId, call: Uuid, decision: &Decision, word: DecisionWord, by: &str) -> Result<()> {
+    async fn effect_decide(
+        &mut self,
+        run_id: RunId,
+        call: Uuid,
+        decision: &Decision,
+        word: DecisionWord,
+        by: &str,
+    ) -> Result<()> {
         let resolve = Resolve {
             applied: word != DecisionWord::Deny,
             content: decision.content.clone(),
@@ -251,7 +267,13 @@ impl TenantTx {
         self.settled_tell(run_id, call, &resolve).await
     }
 
-    async fn remember(&mut self, locked: &LockedApproval, remember: Remember, verdict: &Verdict, by: &str) -> Result<()> {
+    async fn remember(
+        &mut self,
+        locked: &LockedApproval,
+        remember: Remember,
+        verdict: &Verdict,
+        by: &str,
+    ) -> Result<()> {
         let Some(tool_name) = &locked.record.tool_name else { return Ok(()) };
         let grant = NewGrant {
             tool_name,

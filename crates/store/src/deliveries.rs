@@ -59,7 +59,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn delivery_create(&mut self, webhook: WebhookId, kind: &str, body: &str) -> Result<Option<DeliveryRow>> {
+    pub async fn delivery_create(
+        &mut self,
+        webhook: WebhookId,
+        kind: &str,
+        body: &str,
+    ) -> Result<Option<DeliveryRow>> {
         self.announce(Signal::Deliveries);
         sqlx::query_as!(
             DeliveryRow,
@@ -82,7 +87,11 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn delivery_again(&mut self, webhook: WebhookId, delivery: DeliveryId) -> Result<Option<DeliveryRow>> {
+    pub async fn delivery_again(
+        &mut self,
+        webhook: WebhookId,
+        delivery: DeliveryId,
+    ) -> Result<Option<DeliveryRow>> {
         self.announce(Signal::Deliveries);
         sqlx::query_as!(
             DeliveryRow,

@@ -28,3 +28,9 @@ pub(crate) fn violated(error: &sqlx::Error) -> Option<&str> {
         _ => None,
     }
 }
+
+/// A document as the text that goes to the database (`$1::text::json`). Bound as a value it would go by way of `jsonb`,
+/// which rewrites numbers.
+pub(crate) fn as_json<T: serde::Serialize + ?Sized>(document: &T) -> Result<String, StoreError> {
+    serde_json::to_string(document).map_err(|error| StoreError::Broken(error.to_string()))
+}

@@ -96,7 +96,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn grant_list(&mut self, revoked: bool, before: Option<i64>, limit: i64) -> Result<Vec<GrantRecord>> {
+    pub async fn grant_list(
+        &mut self,
+        revoked: bool,
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<GrantRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             GrantRecord,

@@ -62,7 +62,11 @@ pub trait KeptTx: Send + Sized {
     fn request_begin(&mut self, request: &KeptRequest) -> impl Future<Output = Result<Kept>> + Send;
 
     /// Keeps the answer of a request that was begun in this transaction.
-    fn answer_keep(&mut self, request: &KeptRequest, answer: &KeptAnswer) -> impl Future<Output = Result<()>> + Send;
+    fn answer_keep(
+        &mut self,
+        request: &KeptRequest,
+        answer: &KeptAnswer,
+    ) -> impl Future<Output = Result<()>> + Send;
 
     /// Commits.
     fn commit_all(self) -> impl Future<Output = Result<()>> + Send;
@@ -123,8 +127,16 @@ impl SystemTx {
     }
 }
 
-async fn begin(conn: &mut PgConnection, tenant: Uuid, sealer: &Sealer, request: &KeptRequest) -> Result<Kept> {
-    sqlx::query!("SELECT set_config('lock_timeout', $1, true)", PATIENCE).fetch_one(&mut *conn).await.map_err(store_error)?;
+async fn begin(
+    conn: &mut PgConnection,
+    tenant: Uuid,
+    sealer: &Sealer,
+    request: &KeptRequest,
+) -> Result<Kept> {
+    sqlx::query!("SELECT set_config('lock_timeout', $1, true)", PATIENCE)
+        .fetch_one(&mut *conn)
+        .await
+        .map_err(store_error)?;
     let reserved = sqlx::query!(
         "INSERT INTO idempotency_keys (tenant_id, route, key, request_hash) VALUES ($1, $2, $3, $4)
          ON CONFLICT DO NOTHING",
@@ -200,7 +212,12 @@ async fn keep(
 }
 
 fn place_of(tenant: Uuid, request: &KeptRequest) -> String {
-    place(answerable_core::id::TenantId(tenant), "answer", &format!("{} {}", request.route, request.key), None)
+    place(
+        answerable_core::id::TenantId(tenant),
+        "answer",
+        &format!("{} {}", request.route, request.key),
+        None,
+    )
 }
 
 fn seal(sealer: &Sealer, tenant: Uuid, request: &KeptRequest, text: &str) -> Result<String> {

@@ -3,11 +3,11 @@
 use answerable_core::Millis;
 use answerable_core::id::RunId;
 use answerable_core::run::RunState;
+use answerable_ports::Signal;
 use answerable_ports::commit::InboundBody;
-use answerable_ports::{Signal, StoreError};
 
 use crate::Result;
-use crate::error::store_error;
+use crate::error::{as_json, store_error};
 use crate::load::read_state;
 use crate::tx::TenantTx;
 
@@ -49,8 +49,8 @@ impl TenantTx {
     /// this, whatever the limits.
     pub(crate) async fn inbox_add(&mut self, run_id: RunId, body: &InboundBody, urgent: bool) -> Result<()> {
         let tenant = self.tenant();
-        let body = serde_json::to_value(body).map_err(|error| StoreError::Broken(error.to_string()))?;
-        sqlx::query_scalar!("SELECT inbox_add($1, $2, $3, $4)", tenant, run_id.0, body, urgent)
+        let body = as_json(body)?;
+        sqlx::query_scalar!("SELECT inbox_add($1, $2, $3::text::json, $4)", tenant, run_id.0, body, urgent)
             .fetch_one(self.conn())
             .await
             .map_err(store_error)?;

@@ -125,7 +125,12 @@ impl SystemTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn key_list(&mut self, tenant: TenantId, before: Option<Uuid>, limit: i64) -> Result<Option<Vec<KeyRow>>> {
+    pub async fn key_list(
+        &mut self,
+        tenant: TenantId,
+        before: Option<Uuid>,
+        limit: i64,
+    ) -> Result<Option<Vec<KeyRow>>> {
         if !self.tenant_exists(tenant).await? {
             return Ok(None);
         }
@@ -147,7 +152,11 @@ impl SystemTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn key_revoke(&mut self, tenant: TenantId, key: KeyId) -> std::result::Result<bool, StoreError> {
+    pub async fn key_revoke(
+        &mut self,
+        tenant: TenantId,
+        key: KeyId,
+    ) -> std::result::Result<bool, StoreError> {
         let done = sqlx::query!(
             "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND key_id = $2",
             tenant.0,

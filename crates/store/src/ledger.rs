@@ -80,7 +80,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn ledger_list(&mut self, run_id: RunId, after: Option<Uuid>, limit: i64) -> Result<Vec<LedgerRecord>> {
+    pub async fn ledger_list(
+        &mut self,
+        run_id: RunId,
+        after: Option<Uuid>,
+        limit: i64,
+    ) -> Result<Vec<LedgerRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             LedgerRecord,
@@ -111,7 +116,9 @@ impl TenantTx {
         resolve: &Resolve,
     ) -> Result<std::result::Result<LedgerRecord, ResolveRefused>> {
         let Some(locked) = self.run_lock(run_id).await? else { return Ok(Err(ResolveRefused::NotFound)) };
-        let Some(entry) = self.ledger_lock(run_id, ledger_id).await? else { return Ok(Err(ResolveRefused::NotFound)) };
+        let Some(entry) = self.ledger_lock(run_id, ledger_id).await? else {
+            return Ok(Err(ResolveRefused::NotFound));
+        };
         if let Some(before) = &entry.resolution {
             let same = before.get("state").and_then(Value::as_str) == Some(resolve.word());
             return Ok(if same { Ok(entry) } else { Err(ResolveRefused::AlreadyDecided) });
@@ -146,14 +153,22 @@ impl TenantTx {
     }
 
     /// The uncertain entry of a call, locked.
-    pub(crate) async fn ledger_lock_uncertain(&mut self, run_id: RunId, call_id: Uuid) -> Result<Option<LedgerRecord>> {
+    pub(crate) async fn ledger_lock_uncertain(
+        &mut self,
+        run_id: RunId,
+        call_id: Uuid,
+    ) -> Result<Option<LedgerRecord>> {
         // One entry a call, of the same UUID.
         let entry = self.ledger_lock(run_id, LedgerId(call_id)).await?;
         Ok(entry.filter(|entry| entry.status == "uncertain" && entry.resolution.is_none()))
     }
 
     /// Writes a person's word into an uncertain entry.
-    pub(crate) async fn ledger_settle(&mut self, entry: &LedgerRecord, resolve: &Resolve) -> Result<LedgerRecord> {
+    pub(crate) async fn ledger_settle(
+        &mut self,
+        entry: &LedgerRecord,
+        resolve: &Resolve,
+    ) -> Result<LedgerRecord> {
         let tenant = self.tenant();
         let resolution = json!({"state": resolve.word(), "by": resolve.by, "note": resolve.note});
         let applied = resolve.applied;
@@ -178,7 +193,12 @@ impl TenantTx {
     }
 
     /// The run that waits for a word hears it.
-    pub(crate) async fn settled_tell(&mut self, run_id: RunId, call_id: Uuid, resolve: &Resolve) -> Result<()> {
+    pub(crate) async fn settled_tell(
+        &mut self,
+        run_id: RunId,
+        call_id: Uuid,
+        resolve: &Resolve,
+    ) -> Result<()> {
         let body = InboundBody::Settled {
             call_id: CallId(call_id),
             applied: resolve.applied,
@@ -188,8 +208,13 @@ impl TenantTx {
         self.inbox_add(run_id, &body, false).await
     }
 
-    /// The approval that asked about an effect is decided with the effect.
-    async fn approval_follow(&mut self, approval: ApprovalId, word: DecisionWord, by: &str) -> Result<()> {
+    /// An approval is decided by what it asked for having been settled otherwise.
+    pub(crate) async fn approval_follow(
+        &mut self,
+        approval: ApprovalId,
+        word: DecisionWord,
+        by: &str,
+    ) -> Result<()> {
         let tenant = self.tenant();
         let (status, word) = match word {
             DecisionWord::Deny => ("denied", "deny"),

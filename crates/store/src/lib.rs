@@ -44,6 +44,8 @@ mod usage;
 mod webhooks;
 mod seal;
 mod tx;
+#[cfg(test)]
+mod security_tests;
 
 pub use answerable_ports::{Progress, Signal, Signals, StoreError};
 pub use approvals::{ApprovalFilter, ApprovalRecord, LinkedApproval};
@@ -65,7 +67,6 @@ pub use answerable_ports::commit::DecisionWord;
 pub use engine_side::EngineStore;
 pub use idempotency::{Kept, KeptAnswer, KeptRequest, KeptTx};
 pub use keys::{KeyFacts, KeyRow, NewKey};
-pub use links::LinkState;
 pub use outgoing::{AfterTry, Outgoing, Tried};
 pub use load::read_state;
 pub use connect::{ConnectOptions, Store, make_partitions, migrate};

@@ -13,7 +13,7 @@ use crate::seal::Sealer;
 
 /// What a link's token says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkState {
+pub(crate) enum LinkState {
     /// It is the server's own and for this approval and input.
     Valid {
         /// It ends then.
@@ -46,7 +46,7 @@ fn mac(sealer: &Sealer, approval: ApprovalId, input_hash: &str, expires_at: Mill
 }
 
 /// Looks at a token in constant time.
-pub fn verify(sealer: &Sealer, approval: ApprovalId, input_hash: &str, token: &str) -> LinkState {
+pub(crate) fn verify(sealer: &Sealer, approval: ApprovalId, input_hash: &str, token: &str) -> LinkState {
     let read = token.split_once('.').and_then(|(expires, signature)| {
         Some((expires.parse::<Millis>().ok()?, expires, URL_SAFE_NO_PAD.decode(signature).ok()?))
     });

@@ -1,6 +1,6 @@
 //! Messages as they are shown.
 
-use answerable_core::id::RunId;
+use answerable_core::id::{RunId, ThreadId};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
@@ -35,7 +35,12 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn message_list(&mut self, run_id: RunId, after: i64, limit: i64) -> Result<Vec<MessageRecord>> {
+    pub async fn message_list(
+        &mut self,
+        run_id: RunId,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<MessageRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             MessageRecord,
@@ -49,5 +54,46 @@ impl TenantTx {
         .fetch_all(self.conn())
         .await
         .map_err(store_error)
+    }
+
+    /// Messages of all runs of a thread after the place `after`, oldest first, each with its run's place.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn thread_message_list(
+        &mut self,
+        thread_id: ThreadId,
+        after: (i64, i64),
+        limit: i64,
+    ) -> Result<Vec<(i64, MessageRecord)>> {
+        let tenant = self.tenant();
+        let rows = sqlx::query!(
+            "SELECT r.ord, m.seq, m.message_id, m.role, m.content, m.tool_calls, m.tool_call_id, m.step, m.created_at
+             FROM runs r JOIN messages m ON m.tenant_id = r.tenant_id AND m.run_id = r.run_id
+             WHERE r.tenant_id = $1 AND r.thread_id = $2 AND r.ord >= $3 AND (r.ord, m.seq) > ($3, $4)
+             ORDER BY r.ord, m.seq LIMIT $5",
+            tenant,
+            thread_id.0,
+            after.0,
+            after.1,
+            limit,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        let records = rows.into_iter().map(|row| {
+            let record = MessageRecord {
+                seq: row.seq,
+                message_id: row.message_id,
+                role: row.role,
+                content: row.content,
+                tool_calls: row.tool_calls,
+                tool_call_id: row.tool_call_id,
+                step: row.step,
+                created_at: row.created_at,
+            };
+            (row.ord, record)
+        });
+        Ok(records.collect())
     }
 }

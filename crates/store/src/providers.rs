@@ -71,7 +71,11 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn provider_list(&mut self, after: Option<(DateTime<Utc>, String)>, limit: i64) -> Result<Vec<ProviderRow>> {
+    pub async fn provider_list(
+        &mut self,
+        after: Option<(DateTime<Utc>, String)>,
+        limit: i64,
+    ) -> Result<Vec<ProviderRow>> {
         let (at, name) = after.unzip();
         sqlx::query_as!(
             ProviderRow,
@@ -129,7 +133,11 @@ impl TenantTx {
             Some(key) => key.as_ref().map(|key| key.expose_secret().to_owned()),
             None => self.provider_sealed(name).await?.api_key,
         };
-        let headers = put.headers.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect();
+        let headers = put
+            .headers
+            .iter()
+            .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
+            .collect();
         let sealed = self.provider_seal(name, &Sealed { api_key, headers })?;
         let names: Vec<String> = put.headers.keys().cloned().collect();
         sqlx::query_as!(
@@ -161,10 +169,11 @@ impl TenantTx {
     /// # Errors
     /// The database is away.
     pub async fn provider_delete(&mut self, name: &str) -> Result<bool> {
-        let done = sqlx::query!("DELETE FROM providers WHERE tenant_id = $1 AND name = $2", self.tenant(), name)
-            .execute(self.conn())
-            .await
-            .map_err(store_error)?;
+        let done =
+            sqlx::query!("DELETE FROM providers WHERE tenant_id = $1 AND name = $2", self.tenant(), name)
+                .execute(self.conn())
+                .await
+                .map_err(store_error)?;
         Ok(done.rows_affected() > 0)
     }
 
@@ -180,7 +189,11 @@ impl TenantTx {
             kind: row.kind,
             base_url: row.base_url.trim_end_matches('/').to_owned(),
             api_key: sealed.api_key.map(SecretString::from),
-            headers: sealed.headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect(),
+            headers: sealed
+                .headers
+                .into_iter()
+                .map(|(name, value)| (name, SecretString::from(value)))
+                .collect(),
             prices: decode::<Prices>(row.prices, "price list")?,
             options: decode(row.options, "list of options")?,
             script: decode(row.script, "script")?,
@@ -211,7 +224,8 @@ impl TenantTx {
         }
         let text = serde_json::to_string(sealed).map_err(|error| StoreError::Broken(error.to_string()))?;
         let place = place(self.tenant_id, "provider", name, None);
-        let bytes = self.sealer.seal(&place, &text.into()).map_err(|error| StoreError::Broken(error.to_string()))?;
+        let bytes =
+            self.sealer.seal(&place, &text.into()).map_err(|error| StoreError::Broken(error.to_string()))?;
         Ok(SealedBytes { bytes: Some(bytes), has_api_key })
     }
 }

@@ -2,10 +2,10 @@
 
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::{BudgetPatch, below_used, raised};
-use answerable_core::id::{MessageId, RunId};
+use answerable_core::id::{ApprovalId, MessageId, RunId};
 use answerable_core::run::RunState;
 use answerable_core::{FieldError, Millis};
-use answerable_ports::commit::InboundBody;
+use answerable_ports::commit::{DecisionWord, InboundBody};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -62,11 +62,20 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn run_patch(&mut self, run_id: RunId, patch: &RunPatch, changer: &Changer) -> Result<Changed<()>> {
+    pub async fn run_patch(
+        &mut self,
+        run_id: RunId,
+        patch: &RunPatch,
+        changer: &Changer,
+    ) -> Result<Changed<()>> {
         let Some(locked) = self.run_lock(run_id).await? else { return Ok(Err(ChangeRefused::NotFound)) };
         if let Some(budgets) = &patch.budgets {
-            if let Err(refused) = self.budget_allowed(run_id, &locked.state, locked.at, budgets, changer).await? {
-                return Ok(Err(refused));
+            let asked = match self.budget_allowed(run_id, &locked.state, locked.at, budgets, changer).await? {
+                Ok(asked) => asked,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            if let Some(approval) = asked {
+                self.approval_follow(approval, DecisionWord::Approve, &changer.by).await?;
             }
             let body = InboundBody::Budget { patch: budgets.clone(), by: changer.by.clone() };
             self.inbox_add(run_id, &body, false).await?;
@@ -77,6 +86,7 @@ impl TenantTx {
         }
     }
 
+    /// Whether the limits may be changed so. Gives the approval that asks for more, if this is enough for it.
     async fn budget_allowed(
         &mut self,
         run_id: RunId,
@@ -84,7 +94,7 @@ impl TenantTx {
         at: Millis,
         patch: &BudgetPatch,
         changer: &Changer,
-    ) -> Result<Changed<()>> {
+    ) -> Result<Changed<Option<ApprovalId>>> {
         if state.is_ended() {
             return Ok(Err(ChangeRefused::Ended));
         }
@@ -99,11 +109,13 @@ impl TenantTx {
                 return Ok(Err(ChangeRefused::AboveAgent(above)));
             }
         }
-        let wanted = patch.apply(&with_patches(&state.budgets, waiting));
-        Ok(match below(&below_used(&wanted, &state.used, state.elapsed_ms(at)), patch) {
-            faults if faults.is_empty() => Ok(()),
-            faults => Err(ChangeRefused::Invalid(faults)),
-        })
+        let ahead = ahead(state, waiting);
+        let wanted = patch.apply(&ahead.budgets);
+        let faults = below(&below_used(&wanted, &state.used, state.elapsed_ms(at)), patch);
+        if !faults.is_empty() {
+            return Ok(Err(ChangeRefused::Invalid(faults)));
+        }
+        Ok(Ok(ahead.budget_ask.filter(|_| ahead.is_enough(patch)).map(|ask| ask.approval_id)))
     }
 
     /// The run's agent, and changes of its limits that wait.
@@ -161,7 +173,11 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn run_steer(&mut self, run_id: RunId, content: String) -> Result<Changed<(MessageId, DateTime<Utc>)>> {
+    pub async fn run_steer(
+        &mut self,
+        run_id: RunId,
+        content: String,
+    ) -> Result<Changed<(MessageId, DateTime<Utc>)>> {
         let Some(locked) = self.run_lock(run_id).await? else { return Ok(Err(ChangeRefused::NotFound)) };
         if locked.state.is_ended() {
             return Ok(Err(ChangeRefused::Ended));
@@ -179,9 +195,15 @@ impl TenantTx {
     }
 }
 
+/// The state as it will be once the changes of limits that wait are taken in.
+pub(crate) fn ahead(state: &RunState, waiting: Vec<BudgetPatch>) -> RunState {
+    RunState { budgets: with_patches(&state.budgets, waiting), ..state.clone() }
+}
+
 /// Faults of those limits that the change names; others were below what is used before.
 pub(crate) fn below(names: &[&'static str], patch: &BudgetPatch) -> Vec<FieldError> {
     let named = serde_json::to_value(patch).unwrap_or_default();
-    let fault = |name: &&str| FieldError::new(format!("/budgets/{name}"), "is below what the run has used already");
+    let fault =
+        |name: &&str| FieldError::new(format!("/budgets/{name}"), "is below what the run has used already");
     names.iter().filter(|name| named.get(**name).is_some()).map(fault).collect()
 }

@@ -6,14 +6,14 @@ use answerable_core::budget::Budgets;
 use answerable_core::id::{AgentId, RunId, ThreadId};
 use answerable_core::message::InputMessage;
 use answerable_core::run::{EventType, RunState};
+use answerable_ports::Signal;
 use answerable_ports::commit::InboundBody;
-use answerable_ports::{Signal, StoreError};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::error::store_error;
+use crate::error::{as_json, store_error};
 use crate::outbox::{self, RunFacts};
 use crate::tx::TenantTx;
 
@@ -110,7 +110,11 @@ impl TenantTx {
     }
 
     /// Locks the thread, so that the order of its runs is the order in which they were asked for. Gives its workspace.
-    async fn thread_take(&mut self, thread: ThreadId, on_busy: OnBusy) -> Result<std::result::Result<Uuid, RunRefused>> {
+    async fn thread_take(
+        &mut self,
+        thread: ThreadId,
+        on_busy: OnBusy,
+    ) -> Result<std::result::Result<Uuid, RunRefused>> {
         let workspace = self.thread_lock(thread).await?;
         let Some(workspace) = workspace else { return Ok(Err(RunRefused::UnknownThread)) };
         if on_busy == OnBusy::Queue {
@@ -153,7 +157,13 @@ impl TenantTx {
         let starts = new.not_before.map_or(now, |at| at.max(now));
         let deadline = new.deadline.map(|at| at.timestamp_millis());
         let messages = new.messages.len() as u64;
-        let state = RunState::accepted(new.run_id, new.budgets.clone(), messages, starts.timestamp_millis(), deadline);
+        let state = RunState::accepted(
+            new.run_id,
+            new.budgets.clone(),
+            messages,
+            starts.timestamp_millis(),
+            deadline,
+        );
         let over = i64::try_from(new.budgets.timeout_ms).ok().and_then(chrono::TimeDelta::try_milliseconds);
         let over = over.and_then(|time| starts.checked_add_signed(time));
         let expires = match (over, new.deadline) {
@@ -164,10 +174,10 @@ impl TenantTx {
             "WITH made AS (
                  INSERT INTO runs (tenant_id, run_id, agent_id, agent_version, spec_hash, thread_id, workspace_id, context,
                      metadata, budgets, trace_id, created_by, priority, not_before, deadline, concurrency_key, created_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9, $10::text::json, $11, $12, $13, $14, $15, $16, $17)
                  RETURNING ord
              ), stated AS (
-                 INSERT INTO run_states (tenant_id, run_id, event_seq, state) VALUES ($1, $2, 1, $18)
+                 INSERT INTO run_states (tenant_id, run_id, event_seq, state) VALUES ($1, $2, 1, $18::text::json)
              ), queued AS (
                  INSERT INTO run_queue (tenant_id, run_id, ord, priority, thread_id, concurrency_key, wake_at, expires_at)
                  SELECT $1, $2, made.ord, $13, $6, $16, $19, $20 FROM made
@@ -181,9 +191,9 @@ impl TenantTx {
             new.spec_hash,
             new.thread_id.map(|id| id.0),
             workspace,
-            new.context,
+            as_json(&new.context)?,
             new.metadata,
-            plain(&new.budgets)?,
+            as_json(&new.budgets)?,
             new.trace_id,
             new.created_by,
             new.priority,
@@ -191,7 +201,7 @@ impl TenantTx {
             new.deadline,
             new.concurrency_key,
             now,
-            plain(&state)?,
+            as_json(&state)?,
             starts,
             expires,
             Uuid::now_v7(),
@@ -205,7 +215,8 @@ impl TenantTx {
     async fn input_insert(&mut self, new: &NewRun, now: DateTime<Utc>) -> Result<()> {
         let tenant = self.tenant();
         let ids: Vec<Uuid> = new.messages.iter().map(|_| Uuid::now_v7()).collect();
-        let roles: Vec<String> = new.messages.iter().map(|message| message.role.as_str().to_owned()).collect();
+        let roles: Vec<String> =
+            new.messages.iter().map(|message| message.role.as_str().to_owned()).collect();
         let contents: Vec<String> = new.messages.iter().map(|message| message.content.clone()).collect();
         sqlx::query!(
             "INSERT INTO messages (tenant_id, run_id, seq, message_id, role, content, created_at)
@@ -259,8 +270,4 @@ impl TenantTx {
         }
         Ok(true)
     }
-}
-
-fn plain<T: serde::Serialize>(value: &T) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| StoreError::Broken(error.to_string()))
 }

@@ -34,7 +34,10 @@ impl Sealer {
     pub fn new(key: &[u8; 32]) -> Self {
         use sha2::{Digest, Sha256};
         let links = Sha256::new().chain_update(b"answerable decision links").chain_update(key).finalize();
-        Self { wrapping: Arc::new(Aes256Gcm::new(&Key::<Aes256Gcm>::from(*key))), links: Arc::new(links.into()) }
+        Self {
+            wrapping: Arc::new(Aes256Gcm::new(&Key::<Aes256Gcm>::from(*key))),
+            links: Arc::new(links.into()),
+        }
     }
 
     /// The key that signs decision links: derived, so that neither tells the other.
@@ -77,7 +80,12 @@ impl Sealer {
 }
 
 /// Where a sealed value belongs: `TENANT/KIND/NAME`, with `/VERSION` where it has versions.
-pub(crate) fn place(tenant: answerable_core::id::TenantId, kind: &str, name: &str, version: Option<i32>) -> String {
+pub(crate) fn place(
+    tenant: answerable_core::id::TenantId,
+    kind: &str,
+    name: &str,
+    version: Option<i32>,
+) -> String {
     match version {
         Some(version) => format!("{tenant}/{kind}/{name}/{version}"),
         None => format!("{tenant}/{kind}/{name}"),

@@ -26,7 +26,11 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn secret_list(&mut self, after: Option<(DateTime<Utc>, String)>, limit: i64) -> Result<Vec<SecretRow>> {
+    pub async fn secret_list(
+        &mut self,
+        after: Option<(DateTime<Utc>, String)>,
+        limit: i64,
+    ) -> Result<Vec<SecretRow>> {
         let (at, name) = after.unzip();
         sqlx::query_as!(
             SecretRow,
@@ -76,7 +80,8 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         let place = place(self.tenant_id, "secret", name, Some(version));
-        let sealed = self.sealer.seal(&place, value).map_err(|error| StoreError::Broken(error.to_string()))?;
+        let sealed =
+            self.sealer.seal(&place, value).map_err(|error| StoreError::Broken(error.to_string()))?;
         sqlx::query_as!(
             SecretRow,
             "UPDATE secrets SET sealed = $3 WHERE tenant_id = $1 AND name = $2 RETURNING name, created_at, updated_at",
@@ -94,10 +99,11 @@ impl TenantTx {
     /// # Errors
     /// The database is away.
     pub async fn secret_delete(&mut self, name: &str) -> Result<bool> {
-        let done = sqlx::query!("DELETE FROM secrets WHERE tenant_id = $1 AND name = $2", self.tenant(), name)
-            .execute(self.conn())
-            .await
-            .map_err(store_error)?;
+        let done =
+            sqlx::query!("DELETE FROM secrets WHERE tenant_id = $1 AND name = $2", self.tenant(), name)
+                .execute(self.conn())
+                .await
+                .map_err(store_error)?;
         Ok(done.rows_affected() > 0)
     }
 
@@ -117,7 +123,10 @@ impl TenantTx {
         let mut values = BTreeMap::new();
         for row in rows {
             let place = place(self.tenant_id, "secret", &row.name, Some(row.version));
-            let value = self.sealer.open(&place, &row.sealed).map_err(|error| StoreError::Broken(error.to_string()))?;
+            let value = self
+                .sealer
+                .open(&place, &row.sealed)
+                .map_err(|error| StoreError::Broken(error.to_string()))?;
             values.insert(row.name, value);
         }
         Ok(values)

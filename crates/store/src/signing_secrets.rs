@@ -70,10 +70,14 @@ impl TenantTx {
         .fetch_one(self.conn())
         .await
         .map_err(store_error)?;
-        sqlx::query!("DELETE FROM signing_secrets WHERE tenant_id = $1 AND version < $2", self.tenant(), newest)
-            .execute(self.conn())
-            .await
-            .map_err(store_error)?;
+        sqlx::query!(
+            "DELETE FROM signing_secrets WHERE tenant_id = $1 AND version < $2",
+            self.tenant(),
+            newest
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
         self.signing_secret_insert(newest + 1).await?;
         self.signing_secrets_read().await
     }
@@ -106,7 +110,10 @@ impl TenantTx {
         let mut secrets = Vec::with_capacity(rows.len());
         for row in rows {
             let place = place(self.tenant_id, "signing", "tools", Some(row.version));
-            let secret = self.sealer.open(&place, &row.sealed).map_err(|error| StoreError::Broken(error.to_string()))?;
+            let secret = self
+                .sealer
+                .open(&place, &row.sealed)
+                .map_err(|error| StoreError::Broken(error.to_string()))?;
             secrets.push(SigningSecret { secret, created_at: row.created_at, valid_until: row.valid_until });
         }
         Ok(secrets)

@@ -75,10 +75,13 @@ impl SystemTx {
     }
 
     pub(crate) async fn tenant_exists(&mut self, tenant: TenantId) -> Result<bool> {
-        sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM tenants WHERE tenant_id = $1) AS "exists!""#, tenant.0)
-            .fetch_one(self.conn())
-            .await
-            .map_err(store_error)
+        sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM tenants WHERE tenant_id = $1) AS "exists!""#,
+            tenant.0
+        )
+        .fetch_one(self.conn())
+        .await
+        .map_err(store_error)
     }
 
     /// Changes a tenant: a name if one is given; quotas given are set, null lifts a limit, others stay.
@@ -136,11 +139,26 @@ impl TenantTx {
 
     async fn tenant_rows_delete(&mut self, tenant: Uuid) -> Result<()> {
         // Runs and agents first: what they refer to goes with the tenant, and nothing may refer to it by then.
-        sqlx::query!("DELETE FROM runs WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
-        sqlx::query!("DELETE FROM agents WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
-        sqlx::query!("DELETE FROM tenants WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
-        sqlx::query!("DELETE FROM events WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
-        sqlx::query!("DELETE FROM journal WHERE tenant_id = $1", tenant).execute(self.conn()).await.map_err(store_error)?;
+        sqlx::query!("DELETE FROM runs WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        sqlx::query!("DELETE FROM agents WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        sqlx::query!("DELETE FROM tenants WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        sqlx::query!("DELETE FROM events WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        sqlx::query!("DELETE FROM journal WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
         sqlx::query!("DELETE FROM idempotency_keys WHERE tenant_id = $1", tenant)
             .execute(self.conn())
             .await

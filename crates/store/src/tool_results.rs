@@ -3,12 +3,12 @@
 use answerable_core::id::{CallId, RunId};
 use answerable_core::run::SubmittedStatus;
 use answerable_core::tool::ErrorCode;
+use answerable_ports::Signal;
 use answerable_ports::commit::InboundBody;
-use answerable_ports::{Signal, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::error::store_error;
+use crate::error::{as_json, store_error};
 use crate::load::decode;
 use crate::run_view::is_parked;
 use crate::tx::TenantTx;
@@ -106,10 +106,10 @@ impl TenantTx {
 
     async fn call_answered(&mut self, call_id: CallId, answer: &ToolResultSubmission) -> Result<()> {
         let tenant = self.tenant();
-        let answer = serde_json::to_value(answer).map_err(|error| StoreError::Broken(error.to_string()))?;
+        let answer = as_json(answer)?;
         // A call that was never parked has no entry, and nobody was ever asked to answer it.
         sqlx::query!(
-            "UPDATE calls SET submitted = $3 WHERE tenant_id = $1 AND call_id = $2
+            "UPDATE calls SET submitted = $3::text::json WHERE tenant_id = $1 AND call_id = $2
                  AND EXISTS (SELECT FROM ledger l WHERE l.tenant_id = $1 AND l.call_id = $2)",
             tenant,
             call_id.0,

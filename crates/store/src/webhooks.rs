@@ -64,7 +64,8 @@ impl TenantTx {
     pub async fn webhook_create(&mut self, new: &NewWebhook) -> Result<(WebhookRow, SecretString)> {
         let (id, secret) = (WebhookId(Uuid::now_v7()), new_signing_secret()?);
         let place = place(self.tenant_id, "webhook", &id.to_string(), None);
-        let sealed = self.sealer.seal(&place, &secret).map_err(|error| StoreError::Broken(error.to_string()))?;
+        let sealed =
+            self.sealer.seal(&place, &secret).map_err(|error| StoreError::Broken(error.to_string()))?;
         let row = sqlx::query_as!(
             WebhookRow,
             "INSERT INTO webhooks (tenant_id, webhook_id, url, events, description, include_input, sealed)
@@ -123,7 +124,11 @@ impl TenantTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn webhook_update(&mut self, webhook: WebhookId, change: &WebhookChange) -> Result<Option<WebhookRow>> {
+    pub async fn webhook_update(
+        &mut self,
+        webhook: WebhookId,
+        change: &WebhookChange,
+    ) -> Result<Option<WebhookRow>> {
         sqlx::query_as!(
             WebhookRow,
             "UPDATE webhooks SET url = coalesce($3, url), events = coalesce($4, events),

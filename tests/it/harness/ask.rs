@@ -64,13 +64,15 @@ impl Ask {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await?;
         let content_type = header(&headers, "content-type");
-        let is_json = content_type.is_some_and(|kind| kind.starts_with("application/") && kind.contains("json"));
+        let is_json =
+            content_type.is_some_and(|kind| kind.starts_with("application/") && kind.contains("json"));
         let body = match text.as_str() {
             "" => Value::Null,
             text if is_json => serde_json::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}")),
             text => Value::from(text),
         };
-        let answer = Answer { request: format!("{} {}", self.method, self.path), status, headers, text, body };
+        let answer =
+            Answer { request: format!("{} {}", self.method, self.path), status, headers, text, body };
         answer.judge(self.method.as_str(), &self.path);
         if status < 300 && !self.is_raw {
             let judged = Document::load().judge_request(self.method.as_str(), &self.path, &self.body);

@@ -82,7 +82,9 @@ impl Server {
     fn spawn(&self) {
         let mut command = Command::new(binary());
         for (name, _) in std::env::vars_os() {
-            let ours = ["ANSWERABLE_", "OTEL_", "PG"].iter().any(|p| name.as_encoded_bytes().starts_with(p.as_bytes()));
+            let ours = ["ANSWERABLE_", "OTEL_", "PG"]
+                .iter()
+                .any(|p| name.as_encoded_bytes().starts_with(p.as_bytes()));
             if ours {
                 command.env_remove(name);
             }

@@ -36,7 +36,10 @@ impl EventStream {
         let status = response.status().as_u16();
         if status == 200 {
             let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-            assert_eq!(header("content-type").map(|kind| kind.split(';').next()), Some(Some("text/event-stream")));
+            assert_eq!(
+                header("content-type").map(|kind| kind.split(';').next()),
+                Some(Some("text/event-stream"))
+            );
             assert_eq!(header("cache-control"), Some("no-cache, no-transform"));
             assert_eq!(header("x-accel-buffering"), Some("no"));
         } else {
@@ -70,7 +73,7 @@ impl EventStream {
     }
 
     /// All events to the end.
-    pub(crate) async fn to_end(mut self) -> Vec<StreamEvent> {
+    pub(crate) async fn rest(mut self) -> Vec<StreamEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);
@@ -100,7 +103,11 @@ impl EventStream {
 fn parse(block: &str) -> Option<StreamEvent> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let data: Value = serde_json::from_str(field("data")?).expect("JSON");
-    let event = StreamEvent { id: field("id").and_then(|id| id.parse().ok()), kind: field("event")?.to_owned(), data };
+    let event = StreamEvent {
+        id: field("id").and_then(|id| id.parse().ok()),
+        kind: field("event")?.to_owned(),
+        data,
+    };
     let schema = if event.kind == "model.delta" { "ModelDelta" } else { "Event" };
     let judged = Document::load().judge_value(schema, &event.data);
     assert!(judged.is_ok(), "{event:?}: {judged:?}");

@@ -42,7 +42,11 @@ async fn create(
     first.answer(Answer::created(path, &Agent::from(row))?).await
 }
 
-async fn list(State(state): State<AppState>, tenant: Tenant<ReadOrAgents>, page: Page) -> Result<Answer, Problem> {
+async fn list(
+    State(state): State<AppState>,
+    tenant: Tenant<ReadOrAgents>,
+    page: Page,
+) -> Result<Answer, Problem> {
     let before = page.after_parsed("agents")?;
     let rows = state.store.tenant(tenant.id).await?.agent_list(before, page.fetch()).await?;
     page.answer("agents", rows, |row| row.ord.to_string(), Agent::from)

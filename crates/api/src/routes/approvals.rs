@@ -12,7 +12,9 @@ use crate::problem::{Answer, Problem};
 use crate::query::Params;
 use crate::request_id::RequestId;
 use crate::router::{Route, get, post};
-use crate::shapes::approvals::{Approval, BulkDecisionRequest, BulkDecisionResult, DecisionRequest, DecisionResult};
+use crate::shapes::approvals::{
+    Approval, BulkDecisionRequest, BulkDecisionResult, DecisionRequest, DecisionResult,
+};
 use crate::state::AppState;
 
 const STATUSES: [&str; 5] = ["pending", "approved", "denied", "expired", "cancelled"];
@@ -72,7 +74,9 @@ async fn decide_many(
             Err(problem) => Err(problem),
         };
         results.push(match result {
-            Ok(approval) => DecisionResult { approval_id, status: 200, approval: Some(approval), problem: None },
+            Ok(approval) => {
+                DecisionResult { approval_id, status: 200, approval: Some(approval), problem: None }
+            }
             Err(problem) => {
                 let document = Some(problem.document(&request_id.0));
                 DecisionResult { approval_id, status: problem.status(), approval: None, problem: document }
@@ -104,7 +108,9 @@ pub(super) async fn decide(
 fn refusal(refused: DecisionRefused) -> Problem {
     match refused {
         DecisionRefused::NotFound => Problem::not_found(),
-        DecisionRefused::OtherInput => Problem::conflict("The approval is of another input than input_hash says."),
+        DecisionRefused::OtherInput => {
+            Problem::conflict("The approval is of another input than input_hash says.")
+        }
         DecisionRefused::OtherVote => Problem::conflict("You have voted for something else already."),
         DecisionRefused::AlreadyDecided => Problem::already_decided("This approval was decided otherwise."),
         DecisionRefused::Expired => Problem::expired("This approval has expired or was cancelled."),

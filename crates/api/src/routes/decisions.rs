@@ -22,7 +22,10 @@ use crate::state::AppState;
 const MAX_FORM: usize = 4096;
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![get("/v1/approvals/{approval_id}/decision", show), post("/v1/approvals/{approval_id}/decision", decide)]
+    vec![
+        get("/v1/approvals/{approval_id}/decision", show),
+        post("/v1/approvals/{approval_id}/decision", decide),
+    ]
 }
 
 /// Who decides which approval.
@@ -89,7 +92,11 @@ async fn decide(State(state): State<AppState>, decider: Decider, said: Said) -> 
     }
 }
 
-async fn decide_json(state: &AppState, decider: Decider, once: Once<DecisionRequest>) -> Result<Response, Problem> {
+async fn decide_json(
+    state: &AppState,
+    decider: Decider,
+    once: Once<DecisionRequest>,
+) -> Result<Response, Problem> {
     let mut first = match once.key.begin(state, decider.tenant).await? {
         Turn::First(first) => first,
         Turn::Replay(replay) => return Ok(replay.answer().into_response()),
@@ -122,7 +129,9 @@ impl FromRequest<AppState> for Said {
 }
 
 fn is_form(request: &Request) -> bool {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind =
+        request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    !request.headers().contains_key(header::AUTHORIZATION) && kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+    !request.headers().contains_key(header::AUTHORIZATION)
+        && kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }

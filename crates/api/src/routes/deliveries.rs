@@ -62,6 +62,7 @@ async fn test(
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
     let body = json!({"type": "webhook.test", "timestamp": Time(chrono::Utc::now()), "data": {}}).to_string();
-    let row = first.tx.delivery_create(webhook, "webhook.test", &body).await?.ok_or_else(Problem::not_found)?;
+    let row =
+        first.tx.delivery_create(webhook, "webhook.test", &body).await?.ok_or_else(Problem::not_found)?;
     first.answer(Answer::accepted(&Delivery::from(row))?).await
 }

@@ -6,8 +6,9 @@ use axum::extract::State;
 use secrecy::ExposeSecret;
 use uuid::Uuid;
 
-use crate::auth::{Operator, make_key};
+use crate::auth::Operator;
 use crate::idempotency::{Once, Turn};
+use crate::key_ring::make_key;
 use crate::page::Page;
 use crate::path::{Id, Ids};
 use crate::problem::{Answer, Problem};
@@ -35,7 +36,13 @@ async fn create(
     };
     let (wanted, key_id) = (once.body, KeyId(Uuid::now_v7()));
     let (secret, secret_hash) = make_key(key_id)?;
-    let key = NewKey { key_id, name: wanted.name, secret_hash, scopes: wanted.scopes, expires_at: wanted.expires_at };
+    let key = NewKey {
+        key_id,
+        name: wanted.name,
+        secret_hash,
+        scopes: wanted.scopes,
+        expires_at: wanted.expires_at,
+    };
     let row = first.tx.key_create(tenant, &key).await?.ok_or_else(Problem::not_found)?;
     let shown = Key::with_secret(row, secret.expose_secret());
     let path = format!("/v1/tenants/{tenant}/keys/{key_id}");

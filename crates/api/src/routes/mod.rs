@@ -1,6 +1,14 @@
 //! The routes, by resource.
 
 mod agents;
+mod tool_results;
+mod runs;
+mod run_reads;
+mod ledger;
+mod grants;
+mod decisions;
+mod artifacts;
+mod approvals;
 mod deliveries;
 mod keys;
 mod policy;
@@ -30,6 +38,14 @@ pub(crate) fn all() -> Vec<Route> {
         webhooks::routes(),
         deliveries::routes(),
         usage::routes(),
+        tool_results::routes(),
+        runs::routes(),
+        run_reads::routes(),
+        ledger::routes(),
+        grants::routes(),
+        decisions::routes(),
+        artifacts::routes(),
+        approvals::routes(),
     ]
     .into_iter()
     .flatten()

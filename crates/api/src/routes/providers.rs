@@ -1,6 +1,9 @@
 //! A tenant's model providers.
 
+use answerable_core::agent::Prices;
+use answerable_core::field_error;
 use axum::extract::State;
+use serde_json::Value;
 
 use crate::auth::{Admin, Tenant};
 use crate::body::Body;
@@ -42,6 +45,15 @@ async fn store(
     Body(spec): Body<ProviderSpec>,
 ) -> Result<Answer, Problem> {
     check_name(&name)?;
+    check_spec(&state, &spec)?;
+    let mut tx = state.store.tenant(tenant.id).await?;
+    let row = tx.provider_put(&name, &spec.into()).await?;
+    tx.commit().await?;
+    Answer::ok(&Provider::from(row))
+}
+
+/// What the document's schema doesn't say of a provider.
+fn check_spec(state: &AppState, spec: &ProviderSpec) -> Result<(), Problem> {
     if matches!(spec.kind.as_str(), "openai_responses" | "anthropic") {
         return Err(Problem::invalid_at("/kind", "this kind is not available in this version"));
     }
@@ -51,10 +63,9 @@ async fn store(
     if spec.kind != "scripted" {
         state.check_address(&spec.base_url, "/base_url")?;
     }
-    let mut tx = state.store.tenant(tenant.id).await?;
-    let row = tx.provider_put(&name, &spec.into()).await?;
-    tx.commit().await?;
-    Answer::ok(&Provider::from(row))
+    // As they will be read when a call is priced.
+    let prices = field_error::read::<Prices>(Value::Object(spec.prices.clone()));
+    prices.map(drop).map_err(|fault| Problem::invalid(vec![fault.under("/prices")]))
 }
 
 async fn remove(

@@ -113,7 +113,8 @@ async fn approvals(
 ) -> Result<Answer, Problem> {
     let list = format!("approvals:{run_id}");
     let after = page.after_parsed(&list)?.unwrap_or(0);
-    let rows = of_run(&state, &tenant, run_id).await?.approval_list_of_run(run_id, after, page.fetch()).await?;
+    let rows =
+        of_run(&state, &tenant, run_id).await?.approval_list_of_run(run_id, after, page.fetch()).await?;
     page.answer(&list, rows, |row| row.ord.to_string(), Approval::from)
 }
 

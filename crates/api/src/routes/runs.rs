@@ -17,9 +17,9 @@ use crate::prefer::{MAX_WAIT, PreferWait};
 use crate::problem::{Answer, Problem};
 use crate::query::Params;
 use crate::router::{Route, get, patch, post};
+use crate::shapes::Time;
 use crate::shapes::evidence::{Message, SteerRequest};
 use crate::shapes::runs::{CancelRequest, Run, RunCreate, RunUpdate};
-use crate::shapes::Time;
 use crate::state::AppState;
 use crate::watch;
 
@@ -59,7 +59,12 @@ async fn create(
 }
 
 /// A replay shows the run as it stands now, and holds the answer as the first would.
-async fn replayed(state: &AppState, tenant: TenantId, prefer: PreferWait, replay: Replay) -> Result<Answer, Problem> {
+async fn replayed(
+    state: &AppState,
+    tenant: TenantId,
+    prefer: PreferWait,
+    replay: Replay,
+) -> Result<Answer, Problem> {
     let Some(run_id) = replay.run_id().map(RunId) else { return Ok(replay.answer()) };
     let run = shown(&mut state.store.tenant(tenant).await?, run_id).await?;
     held(state, tenant, run_id, prefer, replay.answer().showing(&run)?).await

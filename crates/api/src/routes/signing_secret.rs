@@ -37,6 +37,7 @@ async fn rotate(
 }
 
 fn show(secrets: &[StoredSigningSecret]) -> Result<Answer, Problem> {
-    let shown = SigningSecret::of(secrets).ok_or_else(|| Problem::internal("a tenant has no signing secret"))?;
+    let shown =
+        SigningSecret::of(secrets).ok_or_else(|| Problem::internal("a tenant has no signing secret"))?;
     Ok(Answer::ok(&shown)?.with_secret())
 }

@@ -10,6 +10,7 @@ use crate::page::Page;
 use crate::path::Id;
 use crate::problem::{Answer, Problem};
 use crate::router::{Route, delete, get, post};
+use crate::shapes::evidence::Message;
 use crate::shapes::threads::{Thread, ThreadCreate};
 use crate::state::AppState;
 
@@ -19,6 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
         get("/v1/threads", list),
         get("/v1/threads/{thread_id}", fetch),
         delete("/v1/threads/{thread_id}", remove),
+        get("/v1/threads/{thread_id}/messages", messages),
     ]
 }
 
@@ -36,7 +38,11 @@ async fn create(
     first.answer(Answer::created(path, &Thread::from(thread))?).await
 }
 
-async fn list(State(state): State<AppState>, tenant: Tenant<RunsRead>, page: Page) -> Result<Answer, Problem> {
+async fn list(
+    State(state): State<AppState>,
+    tenant: Tenant<RunsRead>,
+    page: Page,
+) -> Result<Answer, Problem> {
     let after = page.after_parsed("threads")?;
     let rows = state.store.tenant(tenant.id).await?.thread_list(after, page.fetch()).await?;
     page.answer("threads", rows, |row| row.ord.to_string(), Thread::from)
@@ -63,4 +69,28 @@ async fn remove(
         ThreadDeleted::Unknown => return Err(Problem::not_found()),
     }
     Ok(Answer::no_content())
+}
+
+async fn messages(
+    State(state): State<AppState>,
+    tenant: Tenant<RunsRead>,
+    Id(thread): Id<ThreadId>,
+    page: Page,
+) -> Result<Answer, Problem> {
+    let list = format!("messages:{thread}");
+    let after = match page.after(&list)? {
+        Some(place) => read_place(place)
+            .ok_or_else(|| Problem::invalid_at("/query/cursor", "is no cursor of this list"))?,
+        None => (0, 0),
+    };
+    let mut tx = state.store.tenant(tenant.id).await?;
+    tx.thread_fetch(thread).await?.ok_or_else(Problem::not_found)?;
+    let rows = tx.thread_message_list(thread, after, page.fetch()).await?;
+    page.answer(&list, rows, |(ord, row)| format!("{ord}:{}", row.seq), |(_, row)| Message::from(row))
+}
+
+/// A run's place, and the message's in it.
+fn read_place(place: &str) -> Option<(i64, i64)> {
+    let (run, message) = place.split_once(':')?;
+    Some((run.parse().ok()?, message.parse().ok()?))
 }

@@ -15,7 +15,11 @@ pub(super) fn routes() -> Vec<Route> {
     vec![get("/v1/usage", fetch)]
 }
 
-async fn fetch(State(state): State<AppState>, tenant: Tenant<Admin>, params: Params) -> Result<Answer, Problem> {
+async fn fetch(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    params: Params,
+) -> Result<Answer, Problem> {
     let now = Utc::now();
     let from = params.time("from")?.unwrap_or(now - TimeDelta::days(30));
     let to = params.time("to")?.unwrap_or(now);

@@ -98,7 +98,8 @@ impl DecisionRequest {
             "deny" => DecisionWord::Deny,
             _ => return Err(Problem::invalid_at("/decision", "must be approve or deny")),
         };
-        let (approval_id, input, content, reason, input_hash, remember) = (None, None, None, None, None, None);
+        let (approval_id, input, content, reason, input_hash, remember) =
+            (None, None, None, None, None, None);
         Ok(Self { approval_id, decision, input, content, reason, input_hash, remember })
     }
 

@@ -1,8 +1,8 @@
 //! Tool calls.
 
 use answerable_core::id::{CallId, LedgerId};
-use answerable_core::tool::ErrorCode;
 use answerable_core::run::SubmittedStatus;
+use answerable_core::tool::ErrorCode;
 use answerable_store::CallRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

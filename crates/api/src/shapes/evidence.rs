@@ -3,7 +3,9 @@
 use answerable_core::id::{ArtifactId, CallId, EventId, LedgerId, MessageId, RunId};
 use answerable_core::json;
 use answerable_core::message::MessageCall;
-use answerable_store::{ArtifactRecord, CheckpointRecord, EventRecord, LedgerRecord, MessageRecord, StepRecord};
+use answerable_store::{
+    ArtifactRecord, CheckpointRecord, EventRecord, LedgerRecord, MessageRecord, StepRecord,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -30,13 +32,23 @@ impl Message {
     /// One that waits for the run's next step.
     pub(crate) fn waiting(id: MessageId, content: String, created_at: Time) -> Self {
         let role = "user".into();
-        Self { id, seq: None, role, content, tool_calls: Vec::new(), tool_call_id: None, step: None, created_at }
+        Self {
+            id,
+            seq: None,
+            role,
+            content,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            step: None,
+            created_at,
+        }
     }
 }
 
 impl From<MessageRecord> for Message {
     fn from(record: MessageRecord) -> Self {
-        let calls = record.tool_calls.and_then(|calls| serde_json::from_value::<Vec<MessageCall>>(calls).ok());
+        let calls =
+            record.tool_calls.and_then(|calls| serde_json::from_value::<Vec<MessageCall>>(calls).ok());
         Self {
             id: MessageId(record.message_id),
             seq: Some(record.seq),
@@ -198,7 +210,12 @@ pub(crate) struct Checkpoint {
 
 impl From<CheckpointRecord> for Checkpoint {
     fn from(record: CheckpointRecord) -> Self {
-        Self { seq: record.seq, step: record.step, state_hash: record.state_hash, created_at: Time(record.created_at) }
+        Self {
+            seq: record.seq,
+            step: record.step,
+            state_hash: record.state_hash,
+            created_at: Time(record.created_at),
+        }
     }
 }
 

@@ -5,6 +5,12 @@ pub(crate) mod settings;
 pub(crate) mod tenants;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
+pub(crate) mod approvals;
+pub(crate) mod calls;
+pub(crate) mod evidence;
+pub(crate) mod grants;
+pub(crate) mod runs;
+pub(crate) mod text;
 pub(crate) mod threads;
 
 use chrono::{DateTime, SecondsFormat, Utc};

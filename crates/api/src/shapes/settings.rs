@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use answerable_store::{PolicyRow, ProviderPut, ProviderRow, SecretRow, SigningSecret as StoredSigningSecret};
+use answerable_store::{
+    PolicyRow, ProviderPut, ProviderRow, SecretRow, SigningSecret as StoredSigningSecret,
+};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
@@ -25,7 +27,7 @@ pub(crate) struct ProviderSpec {
     #[serde(default)]
     headers: BTreeMap<String, String>,
     #[serde(default)]
-    prices: Map<String, Value>,
+    pub(crate) prices: Map<String, Value>,
     #[serde(default)]
     options: Map<String, Value>,
     #[serde(default)]
@@ -35,7 +37,9 @@ pub(crate) struct ProviderSpec {
 impl RequestBody for ProviderSpec {}
 
 /// Tells a field that is null from one that is absent.
-pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+pub(super) fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(deserializer).map(Some)
 }
 

@@ -1,5 +1,6 @@
 //! Tenants and their keys.
 
+use answerable_core::FieldError;
 use answerable_core::id::{KeyId, TenantId};
 use answerable_store::{KeyRow, TenantRow};
 use chrono::{DateTime, Utc};
@@ -31,6 +32,13 @@ pub(crate) struct TenantUpdate {
 }
 
 impl RequestBody for TenantUpdate {}
+
+/// Quotas that are whole numbers but aren't written as such (`2.0`, `1e3`), which the database would not read.
+pub(crate) fn odd_quotas(quotas: &Map<String, Value>) -> Vec<FieldError> {
+    let odd = quotas.iter().filter(|(_, value)| !value.is_null() && value.as_i64().is_none());
+    odd.map(|(name, _)| FieldError::new(format!("/quotas/{name}"), "must be written as a whole number"))
+        .collect()
+}
 
 /// A tenant as it is shown.
 #[derive(Debug, Serialize)]

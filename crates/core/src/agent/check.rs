@@ -66,6 +66,9 @@ fn check_model(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
     if model.retry.max_attempts == 0 || model.retry.max_attempts > MAX_ATTEMPTS {
         errors.push(FieldError::new("/model/retry/max_attempts", format!("must be 1 to {MAX_ATTEMPTS}")));
     }
+    if model.retry.backoff_ms > 60_000 {
+        errors.push(FieldError::new("/model/retry/backoff_ms", "must be 0 to 60000"));
+    }
     if model.fallbacks.len() > 8 {
         errors.push(FieldError::new("/model/fallbacks", "at most 8"));
     }
@@ -85,7 +88,10 @@ fn check_limits(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
         ("max_repeated_errors", agent.loop_guard.max_repeated_errors),
     ] {
         if value == 0 || value > loop_guard::MAX_REPEATS {
-            errors.push(FieldError::new(format!("/loop_guard/{name}"), format!("must be 1 to {}", loop_guard::MAX_REPEATS)));
+            errors.push(FieldError::new(
+                format!("/loop_guard/{name}"),
+                format!("must be 1 to {}", loop_guard::MAX_REPEATS),
+            ));
         }
     }
     if agent.context.max_tokens == 0 {
@@ -97,7 +103,8 @@ fn check_limits(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
 }
 
 fn check_tool(agent: &AgentSpec, tool: &ToolSpec, at: &str, errors: &mut Vec<FieldError>) {
-    let mut fault = |field: &str, message: &str| errors.push(FieldError::new(format!("{at}/{field}"), message));
+    let mut fault =
+        |field: &str, message: &str| errors.push(FieldError::new(format!("{at}/{field}"), message));
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.chars().all(legal) {
         fault("name", "must match ^[A-Za-z0-9_-]{1,64}$");
@@ -154,8 +161,18 @@ fn check_http(http: &HttpSpec, at: &str, errors: &mut Vec<FieldError>) {
 /// Headers that tell the tool's owner what is called by whom; no agent may write them.
 fn is_reserved(name: &str) -> bool {
     const RESERVED: [&str; 12] = [
-        "host", "content-length", "transfer-encoding", "connection", "idempotency-key", "x-run-id", "x-tool-call-id",
-        "x-attempt", "traceparent", "webhook-id", "webhook-timestamp", "webhook-signature",
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "idempotency-key",
+        "x-run-id",
+        "x-tool-call-id",
+        "x-attempt",
+        "traceparent",
+        "webhook-id",
+        "webhook-timestamp",
+        "webhook-signature",
     ];
     RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
 }
@@ -196,7 +213,10 @@ fn check_reconcile(agent: &AgentSpec, tool: &ToolSpec, at: &str, errors: &mut Ve
     match agent.tools.iter().find(|other| other.name == reconcile.tool) {
         Some(other) if !other.writes() && other.kind == ToolKind::Http => {}
         Some(_) => {
-            errors.push(FieldError::new(format!("{at}/reconcile/tool"), "must be an http tool without side effect"));
+            errors.push(FieldError::new(
+                format!("{at}/reconcile/tool"),
+                "must be an http tool without side effect",
+            ));
         }
         None => errors.push(FieldError::new(format!("{at}/reconcile/tool"), "the agent has no such tool")),
     }
@@ -246,10 +266,20 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for fine in ["https://shop.example/o/{{input.id}}?q={{context.q}}", "http://[::1]:80/", "http://0x7f.1/"] {
+        for fine in
+            ["https://shop.example/o/{{input.id}}?q={{context.q}}", "http://[::1]:80/", "http://0x7f.1/"]
+        {
             assert_eq!(faults(http(fine)), [""; 0], "{fine}");
         }
-        for odd in ["file:///etc/passwd", "gopher://h/", "https://{{input.host}}/", "http://h/{{secret.a}}", "/a", "http://", "http://u:p@h/"] {
+        for odd in [
+            "file:///etc/passwd",
+            "gopher://h/",
+            "https://{{input.host}}/",
+            "http://h/{{secret.a}}",
+            "/a",
+            "http://",
+            "http://u:p@h/",
+        ] {
             assert_eq!(faults(http(odd)), ["/tools/0/http/url"], "{odd}");
         }
     }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 pub use check::check;
 pub use tool_spec::{
-    HttpSpec, MAX_TOOL_TIMEOUT_MS, Method, OnOverflow, OnUncertain, OutputSpec, ReconcileSpec, Repeat, Risk, SideEffect,
-    ToolKind, ToolRetry, ToolSpec,
+    HttpSpec, MAX_TOOL_TIMEOUT_MS, Method, OnOverflow, OnUncertain, OutputSpec, ReconcileSpec, Repeat, Risk,
+    SideEffect, ToolKind, ToolRetry, ToolSpec,
 };
 
 use crate::budget::Budgets;
@@ -84,7 +84,10 @@ impl ModelSpec {
     pub fn target(&self, index: usize) -> Option<(&str, &str)> {
         match index {
             0 => Some((&self.provider, &self.model)),
-            n => self.fallbacks.get(n - 1).map(|fallback| (fallback.provider.as_str(), fallback.model.as_str())),
+            n => self
+                .fallbacks
+                .get(n - 1)
+                .map(|fallback| (fallback.provider.as_str(), fallback.model.as_str())),
         }
     }
 }
@@ -95,11 +98,13 @@ impl ModelSpec {
 pub struct ModelRetrySpec {
     /// The first included.
     pub max_attempts: u32,
+    /// Pause before the second attempt in milliseconds, from which it doubles.
+    pub backoff_ms: u64,
 }
 
 impl Default for ModelRetrySpec {
     fn default() -> Self {
-        Self { max_attempts: 4 }
+        Self { max_attempts: 4, backoff_ms: 500 }
     }
 }
 

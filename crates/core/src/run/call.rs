@@ -59,7 +59,10 @@ impl Call {
 
     /// Whether something of it is going on outside, or will without anybody's doing.
     pub fn is_at_work(&self) -> bool {
-        matches!(self.stage, Stage::Key | Stage::Out { .. } | Stage::Backoff { .. } | Stage::Reconciling { .. })
+        matches!(
+            self.stage,
+            Stage::Key | Stage::Out { .. } | Stage::Backoff { .. } | Stage::Reconciling { .. }
+        )
     }
 }
 

@@ -39,7 +39,9 @@ pub enum Command {
 pub fn outstanding(state: &RunState) -> Vec<Command> {
     match state.phase {
         Phase::Queued | Phase::Budget | Phase::Ended => Vec::new(),
-        _ if state.ending.is_some() => of_calls(state).filter(|command| is_for_a_write(state, command)).collect(),
+        _ if state.ending.is_some() => {
+            of_calls(state).filter(|command| is_for_a_write(state, command)).collect()
+        }
         Phase::Boundary | Phase::Rebuild => vec![Command::BuildContext],
         Phase::Model if state.model.not_before.is_some() => Vec::new(),
         Phase::Model => vec![Command::CallModel { step: state.step, attempt: state.model.attempts }],
@@ -59,7 +61,9 @@ fn of_calls(state: &RunState) -> impl Iterator<Item = Command> {
 /// A run that is ending gives up reads and waits for writes.
 fn is_for_a_write(state: &RunState, command: &Command) -> bool {
     match command {
-        Command::RunTool { call, .. } | Command::Reconcile { call } => state.call(*call).is_some_and(|call| call.writes),
+        Command::RunTool { call, .. } | Command::Reconcile { call } => {
+            state.call(*call).is_some_and(|call| call.writes)
+        }
         _ => false,
     }
 }

@@ -3,14 +3,13 @@
 use serde_json::json;
 
 use super::call::Stage;
-use super::record::{ApprovalKind, ApprovalRow, ApprovalStatus, EventType, Record};
+use super::record::{ApprovalStatus, EventType, Record};
 use super::settle::uncertain_result;
-use super::state::{BudgetAsk, End, Phase, RunState, Status, StopReason};
+use super::state::{End, Phase, Status, StopReason};
 use super::step::{Legal, Machine};
-use crate::budget::{BudgetPatch, Limit, OnExhausted, before_model_call};
+use crate::budget::Limit;
 use crate::id::ApprovalId;
 use crate::ledger::Outcome;
-use crate::permission::DEFAULT_EXPIRES_MS;
 use crate::tool::{ErrorCode, ResultStatus, ToolResult};
 
 impl Machine<'_> {
@@ -20,7 +19,13 @@ impl Machine<'_> {
     }
 
     /// The run will end for `reason`, with a finer code. The first reason stands.
-    pub(super) fn end_with_code(&mut self, reason: StopReason, code: &str, detail: String, tool_name: Option<String>) {
+    pub(super) fn end_with_code(
+        &mut self,
+        reason: StopReason,
+        code: &str,
+        detail: String,
+        tool_name: Option<String>,
+    ) {
         if self.state.ending.is_none() {
             let step = self.step_number();
             self.state.ending = Some(End { reason, code: code.to_owned(), detail, step, tool_name });
@@ -31,7 +36,9 @@ impl Machine<'_> {
         let budgets = &self.state.budgets;
         let detail = match limit {
             Limit::MaxSteps => format!("the limit of {} steps is used up", budgets.max_steps),
-            Limit::MaxTokens => format!("the limit of {} tokens leaves no room for another model call", budgets.max_tokens),
+            Limit::MaxTokens => {
+                format!("the limit of {} tokens leaves no room for another model call", budgets.max_tokens)
+            }
             Limit::MaxToolCalls => format!("the limit of {} tool calls is used up", budgets.max_tool_calls),
             Limit::MaxCost => "the cost limit leaves no room for another model call".into(),
             Limit::Timeout => self.timeout_detail(),
@@ -53,72 +60,6 @@ impl Machine<'_> {
         self.state.calls.iter().find(|call| !call.is_done()).map(|call| call.tool_name.clone())
     }
 
-    /// A limit is reached: the run ends, or asks for more.
-    pub(super) fn exhausted(&mut self, limit: Limit) {
-        if self.state.budgets.on_exhausted == OnExhausted::Stop || limit == Limit::Timeout {
-            self.end_by_limit(limit);
-            self.settle_ending();
-            return;
-        }
-        self.state.asks += 1;
-        let approval_id = self.budget_approval_id();
-        let expires_at = self.at.saturating_add_unsigned(DEFAULT_EXPIRES_MS);
-        self.state.budget_ask = Some(BudgetAsk { approval_id, limit, expires_at, back_to: self.state.phase });
-        self.state.phase = Phase::Budget;
-        let row = ApprovalRow {
-            id: approval_id,
-            kind: ApprovalKind::Budget,
-            call: None,
-            step: self.state.step,
-            tool_name: None,
-            input_hash: None,
-            risk: None,
-            reason: format!("{} is used up", StopReason::from(limit).as_str()),
-            required: 1,
-            expires_at,
-        };
-        self.request_approval(row);
-    }
-
-    /// The id follows from the run, the moment and a counter, so the same events always give the same one; like all ids
-    /// it sorts by time.
-    fn budget_approval_id(&self) -> ApprovalId {
-        let time = u128::try_from(self.at).unwrap_or(0) << 80;
-        let tail = self.state.run_id.0.as_u128() & ((1 << 80) - 1);
-        ApprovalId(uuid::Uuid::from_u128(time | (tail ^ (u128::from(self.state.asks) << 1))))
-    }
-
-    pub(super) fn budget_changed(&mut self, patch: &BudgetPatch, by: String) -> Legal {
-        self.state.budgets = patch.apply(&self.state.budgets);
-        let Some(BudgetAsk { approval_id, limit, back_to, .. }) = self.state.budget_ask else { return Ok(()) };
-        if self.state.has_room(limit) {
-            self.state.budget_ask = None;
-            self.records.push(Record::ApprovalClosed { approval_id, status: ApprovalStatus::Approved, by: by.clone() });
-            let data = json!({"approval_id": approval_id, "status": "approved", "by": by});
-            self.emit_in_step(EventType::ApprovalDecided, data);
-            self.resume();
-            self.state.phase = back_to;
-        }
-        Ok(())
-    }
-
-    pub(super) fn budget_denied(&mut self, approval: ApprovalId, by: &str) -> Legal {
-        let Some(ask) = self.state.budget_ask.filter(|ask| ask.approval_id == approval) else {
-            return Err(self.illegal("BudgetDenied"));
-        };
-        let data = json!({"approval_id": approval, "status": "denied", "by": by});
-        self.emit_in_step(EventType::ApprovalDecided, data);
-        self.refused_more(ask);
-        Ok(())
-    }
-
-    /// There is no more: the run ends where it asked.
-    pub(super) fn refused_more(&mut self, ask: BudgetAsk) {
-        self.state.budget_ask = None;
-        self.state.phase = ask.back_to;
-        self.end_by_limit(ask.limit);
-    }
-
     /// Cancel wins over everything not yet finished; writes that are out come in late, to the ledger alone.
     pub(super) fn cancelled(&mut self, reason: Option<String>) -> Legal {
         let detail = reason.unwrap_or_else(|| "cancelled".into());
@@ -136,9 +77,10 @@ impl Machine<'_> {
 
     /// Ends the run if nothing that matters is out: reads are given up, writes are waited for.
     pub(super) fn settle_ending(&mut self) {
-        let writing = self.state.calls.iter().any(|call| {
-            call.writes && matches!(call.stage, Stage::Out { .. } | Stage::Reconciling { .. })
-        });
+        let writing =
+            self.state.calls.iter().any(|call| {
+                call.writes && matches!(call.stage, Stage::Out { .. } | Stage::Reconciling { .. })
+            });
         if !writing && let Some(end) = self.state.ending.take() {
             self.finish(end);
         }
@@ -188,8 +130,12 @@ impl Machine<'_> {
                 self.complete(index, uncertain_result("the run ended before anybody could tell"), entry);
                 return;
             }
-            Stage::Backoff { tainted: false, .. } => self.records.push(close(Outcome::failed(ErrorCode::Cancelled))),
-            Stage::Out { .. } | Stage::Reconciling { .. } | Stage::Parked { .. } | Stage::Backoff { .. } if !writes => {
+            Stage::Backoff { tainted: false, .. } => {
+                self.records.push(close(Outcome::failed(ErrorCode::Cancelled)))
+            }
+            Stage::Out { .. } | Stage::Reconciling { .. } | Stage::Parked { .. } | Stage::Backoff { .. }
+                if !writes =>
+            {
                 self.records.push(close(Outcome::failed(ErrorCode::Cancelled)));
             }
             // After a cancel the request is let finish; its outcome comes to the ledger late.
@@ -239,23 +185,6 @@ impl Machine<'_> {
         // The answer is a body and stands in its row; the state keeps the facts.
         let detail = if status == Status::Finished { String::new() } else { end.detail };
         self.state.end = Some(End { detail, ..end });
-    }
-}
-
-impl RunState {
-    /// Whether limits that are changed so would let the run go on, where it asks for more.
-    pub fn is_enough(&self, patch: &BudgetPatch) -> bool {
-        let changed = Self { budgets: patch.apply(&self.budgets), ..self.clone() };
-        self.budget_ask.is_none_or(|ask| changed.has_room(ask.limit))
-    }
-
-    fn has_room(&self, limit: Limit) -> bool {
-        match limit {
-            Limit::MaxSteps => self.used.steps < self.budgets.max_steps,
-            Limit::MaxToolCalls => self.used.tool_calls < self.budgets.max_tool_calls,
-            Limit::MaxTokens | Limit::MaxCost => before_model_call(&self.budgets, &self.used, &self.estimate).is_none(),
-            Limit::Timeout => true,
-        }
     }
 }
 

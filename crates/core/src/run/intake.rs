@@ -17,7 +17,8 @@ impl Machine<'_> {
     /// Takes the calls of a reply, in their order.
     pub(super) fn take_calls(&mut self, calls: Vec<NewCall>) {
         // All results have their places before anything else can be said.
-        let places: Vec<_> = calls.iter().map(|call| call.message_id.map(|id| (id, self.next_message()))).collect();
+        let places: Vec<_> =
+            calls.iter().map(|call| call.message_id.map(|id| (id, self.next_message()))).collect();
         for (index, (new, message)) in calls.into_iter().zip(places).enumerate() {
             let tool = self.config.registry.tool(&new.tool_name);
             let client = tool.is_some_and(|tool| tool.kind == ToolKind::Client);
@@ -57,7 +58,8 @@ impl Machine<'_> {
         if new.validation != Validation::Ok || self.is_known_bad(new) {
             return new.validation;
         }
-        let open = self.state.calls.iter().filter(|call| call.started_at.is_none() && !call.is_done()).count();
+        let open =
+            self.state.calls.iter().filter(|call| call.started_at.is_none() && !call.is_done()).count();
         let taken = self.state.used.tool_calls as usize + open;
         let denied = new.judgement.as_ref().is_some_and(|judgement| judgement.effect == Effect::Deny);
         if !denied && taken >= self.state.budgets.max_tool_calls as usize {
@@ -69,11 +71,15 @@ impl Machine<'_> {
 
     /// Denied before, or unclear before: it won't run, so it takes no place.
     fn is_known_bad(&self, new: &NewCall) -> bool {
-        self.denied_before(&new.tool_name, &new.input_hash).is_some() || self.is_unsettled(&new.tool_name, &new.input_hash)
+        self.denied_before(&new.tool_name, &new.input_hash).is_some()
+            || self.is_unsettled(&new.tool_name, &new.input_hash)
     }
 
     fn denied_before(&self, tool_name: &str, input_hash: &str) -> Option<&Denied> {
-        self.state.denied.iter().find(|denied| denied.tool_name == tool_name && denied.input_hash == input_hash)
+        self.state
+            .denied
+            .iter()
+            .find(|denied| denied.tool_name == tool_name && denied.input_hash == input_hash)
     }
 
     pub(super) fn is_unsettled(&self, tool_name: &str, input_hash: &str) -> bool {
@@ -105,7 +111,8 @@ impl Machine<'_> {
     }
 
     fn judged(&mut self, index: usize, judgement: &Judgement) {
-        let (tool_name, hash) = (self.state.calls[index].tool_name.clone(), self.state.calls[index].input_hash.clone());
+        let (tool_name, hash) =
+            (self.state.calls[index].tool_name.clone(), self.state.calls[index].input_hash.clone());
         let before = self.denied_before(&tool_name, &hash).cloned();
         let mut decision = Decision::of(judgement, self.at);
         if let Some(before) = &before {
@@ -155,7 +162,8 @@ impl Machine<'_> {
 
     /// Writes down that people are asked.
     pub(super) fn request_approval(&mut self, row: ApprovalRow) {
-        let mut data = json!({"approval_id": row.id, "kind": row.kind, "reason": row.reason, "required": row.required});
+        let mut data =
+            json!({"approval_id": row.id, "kind": row.kind, "reason": row.reason, "required": row.required});
         if let (Some(call), Some(tool_name)) = (row.call, &row.tool_name) {
             data["tool_call_id"] = json!(call);
             data["tool_name"] = json!(tool_name);
@@ -176,11 +184,16 @@ impl Machine<'_> {
             decided_by: by.to_owned(),
         });
         let message = format!("This call was denied: {reason}");
-        let result = ToolResult::without_run(ResultStatus::Denied, Some(ErrorCode::PermissionDenied), message);
+        let result =
+            ToolResult::without_run(ResultStatus::Denied, Some(ErrorCode::PermissionDenied), message);
         self.complete(index, result, None);
         let policy = &self.config.registry.spec.policy;
         if policy.on_deny() == OnDeny::Stop || self.state.denied.len() >= policy.max_denials() as usize {
-            self.end_by(StopReason::PermissionDenied, format!("the call of {tool_name} was denied: {reason}"), Some(tool_name));
+            self.end_by(
+                StopReason::PermissionDenied,
+                format!("the call of {tool_name} was denied: {reason}"),
+                Some(tool_name),
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 //! The laws of a run, tried on random lives. What holds after every event is checked by the trial itself.
 
 mod life;
+mod people;
 mod tape;
 mod world;
 

@@ -4,13 +4,17 @@
 //! done then is not a second output but derived from the state ([`outstanding`]), so that after a crash "load and do what
 //! is outstanding" is all there is to recovery.
 
+mod budget_ask;
 mod call;
 mod command;
+mod decide;
 mod ending;
 mod event;
 mod intake;
+mod model_failure;
 mod model_turn;
 mod record;
+mod results;
 mod settle;
 mod state;
 mod step;
@@ -23,7 +27,8 @@ pub use event::{
     Approval, CallVerdict, Event, KeyHolder, NewCall, Reconciliation, ReplyFacts, Submitted, SubmittedStatus,
 };
 pub use record::{
-    ApprovalKind, ApprovalRow, ApprovalStatus, CallRow, CheckpointRow, Decision, EventType, LedgerRow, Record, StepModel,
+    ApprovalKind, ApprovalRow, ApprovalStatus, CallRow, CheckpointRow, Decision, EventType, LedgerRow,
+    Record, StepModel,
 };
 pub use state::{BudgetAsk, Clock, Denied, End, Phase, RunState, STATE_VERSION, Status, StopReason};
 pub use step::{IllegalEvent, RunConfig, Transition, step};

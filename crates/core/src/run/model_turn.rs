@@ -1,4 +1,4 @@
-//! From the start of a turn to the model's reply, and what follows a failed attempt.
+//! From the start of a turn to the model's reply.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,11 @@ use super::event::{NewCall, ReplyFacts};
 use super::record::{EventType, Record, StepModel};
 use super::state::{Phase, Status, StopReason};
 use super::step::{Legal, Machine};
-use crate::budget::{Estimate, MAX_COUNT, before_model_call};
+use crate::budget::{Estimate, before_model_call};
 use crate::context::Manifest;
 use crate::id::MessageId;
 use crate::message::{Message, MessageCall, Role};
-use crate::model::ModelFailure;
-use crate::model_retry::{AfterFailure, Progress, Reask, after_failure};
+use crate::model_retry::{Progress, Reask};
 use crate::reply::ReplyKind;
 
 impl Machine<'_> {
@@ -24,13 +23,27 @@ impl Machine<'_> {
 
     pub(super) fn steered(&mut self, id: MessageId, content: String) -> Legal {
         let (seq, step) = (self.next_message(), self.step_number());
-        let message =
-            Message { id, seq, role: Role::User, content, tool_calls: vec![], tool_call_id: None, step, extra: None };
+        let message = Message {
+            id,
+            seq,
+            role: Role::User,
+            content,
+            tool_calls: vec![],
+            tool_call_id: None,
+            step,
+            extra: None,
+        };
         self.records.push(Record::Message(message));
         Ok(())
     }
 
-    pub(super) fn context_built(&mut self, manifest: Manifest, estimate: Estimate, provider: String, model: String) -> Legal {
+    pub(super) fn context_built(
+        &mut self,
+        manifest: Manifest,
+        estimate: Estimate,
+        provider: String,
+        model: String,
+    ) -> Legal {
         self.state.estimate = estimate;
         if let Some(limit) = before_model_call(&self.state.budgets, &self.state.used, &estimate) {
             self.exhausted(limit);
@@ -61,14 +74,23 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(super) fn model_replied(&mut self, reply: ReplyFacts, calls: Vec<NewCall>, more_input: bool) -> Legal {
+    pub(super) fn model_replied(
+        &mut self,
+        reply: ReplyFacts,
+        calls: Vec<NewCall>,
+        more_input: bool,
+    ) -> Legal {
         self.model_was_asked("ModelReplied")?;
         self.state.used.add(&reply.usage, reply.cost_microusd);
         self.state.turns += 1;
         self.state.model.attempts += 1;
         match reply.kind {
-            ReplyKind::Truncated => self.reask(&reply, Reask::Truncated, "reply_truncated", "the model's reply was cut off"),
-            ReplyKind::Empty => self.reask(&reply, Reask::Empty, "empty_reply", "the model's reply was empty"),
+            ReplyKind::Truncated => {
+                self.reask(&reply, Reask::Truncated, "reply_truncated", "the model's reply was cut off")
+            }
+            ReplyKind::Empty => {
+                self.reask(&reply, Reask::Empty, "empty_reply", "the model's reply was empty")
+            }
             ReplyKind::Refusal => {
                 self.note_model(&reply, None);
                 self.model_completed(&reply, 0);
@@ -87,7 +109,7 @@ impl Machine<'_> {
     }
 
     /// Nothing is out while the next attempt isn't due.
-    fn model_was_asked(&self, event: &'static str) -> Legal {
+    pub(super) fn model_was_asked(&self, event: &'static str) -> Legal {
         if self.state.model.not_before.is_some() { Err(self.illegal(event)) } else { Ok(()) }
     }
 
@@ -102,7 +124,8 @@ impl Machine<'_> {
         }
         self.emit_in_step(EventType::ModelFailed, data);
         if !again {
-            let reason = if why == Reask::OutputInvalid { StopReason::OutputInvalid } else { StopReason::ModelError };
+            let reason =
+                if why == Reask::OutputInvalid { StopReason::OutputInvalid } else { StopReason::ModelError };
             self.end_with_code(reason, code, detail.to_owned(), None);
             return;
         }
@@ -186,86 +209,9 @@ impl Machine<'_> {
         self.records.push(Record::StepModel { number: self.state.step, model });
     }
 
-    fn target(&self) -> (String, String) {
+    pub(super) fn target(&self) -> (String, String) {
         let spec = &self.config.registry.spec.model;
         let (provider, model) = spec.target(self.state.model.target).unwrap_or((&spec.provider, &spec.model));
         (provider.to_owned(), model.to_owned())
-    }
-
-    fn time_left_ms(&self) -> u64 {
-        let left = self.state.budgets.timeout_ms.saturating_sub(self.state.elapsed_ms(self.at));
-        let to_deadline = self.state.deadline.map(|deadline| u64::try_from(deadline - self.at).unwrap_or(0));
-        to_deadline.map_or(left, |to_deadline| left.min(to_deadline))
-    }
-
-    pub(super) fn model_failed(&mut self, failure: ModelFailure, cost_microusd: u64, jitter: u16) -> Legal {
-        self.model_was_asked("ModelFailed")?;
-        if let Some(usage) = &failure.usage {
-            self.state.used.add(usage, cost_microusd);
-        }
-        self.state.model.attempts += 1;
-        self.state.model.on_target += 1;
-        let left = self.time_left_ms();
-        let next = after_failure(&self.config.registry.spec.model, &self.state.model, &failure, left, jitter);
-        self.note_failure(&failure, cost_microusd, next);
-        match next {
-            AfterFailure::Retry(ms) => {
-                self.state.model.not_before = Some(self.at.saturating_add_unsigned(ms));
-            }
-            AfterFailure::Fallback => {
-                self.state.model.target += 1;
-                self.state.model.on_target = 0;
-            }
-            AfterFailure::Shrink => {
-                self.state.model.shrunk = true;
-                self.state.phase = Phase::Rebuild;
-            }
-            AfterFailure::CutCap => self.state.model.cap_cut = true,
-            AfterFailure::ContextOverflow => {
-                self.end_by(StopReason::ContextOverflow, format!("the provider said: {}", failure.message), None);
-            }
-            AfterFailure::End(code) => {
-                self.end_with_code(StopReason::ModelError, code, format!("the model could not be asked: {}", failure.message), None);
-            }
-        }
-        self.check_purse_before_retry();
-        Ok(())
-    }
-
-    fn note_failure(&mut self, failure: &ModelFailure, cost_microusd: u64, next: AfterFailure) {
-        let (provider, model) = self.target();
-        let mut data = json!({"attempt": self.state.model.attempts, "error": failure.message,
-            "provider": provider, "model": model});
-        if let Some(status) = failure.status {
-            data["status"] = json!(status);
-        }
-        match next {
-            AfterFailure::Retry(ms) => data["retry_in_ms"] = json!(ms),
-            AfterFailure::Fallback | AfterFailure::Shrink | AfterFailure::CutCap => data["retry_in_ms"] = json!(0),
-            AfterFailure::ContextOverflow | AfterFailure::End(_) => {}
-        }
-        let usage = failure.usage.unwrap_or_default();
-        let row = StepModel {
-            provider,
-            model,
-            attempts: self.state.model.attempts,
-            input_tokens: usage.input_tokens.min(MAX_COUNT),
-            output_tokens: usage.output_tokens.min(MAX_COUNT),
-            cost_microusd,
-            failure: Some(data.clone()),
-            ..StepModel::default()
-        };
-        self.records.push(Record::StepModel { number: self.state.step, model: row });
-        self.emit_in_step(EventType::ModelFailed, data);
-    }
-
-    /// Retries spend from the same purse.
-    fn check_purse_before_retry(&mut self) {
-        if self.state.phase == Phase::Model
-            && self.state.ending.is_none()
-            && let Some(limit) = before_model_call(&self.state.budgets, &self.state.used, &self.state.estimate)
-        {
-            self.exhausted(limit);
-        }
     }
 }

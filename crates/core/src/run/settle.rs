@@ -30,7 +30,8 @@ impl Machine<'_> {
             return Err(self.illegal("ToolReconciled"));
         };
         let known = &self.state.calls[index];
-        let data = json!({"tool_call_id": known.id, "tool_name": known.tool_name, "state": reconciliation.state});
+        let data =
+            json!({"tool_call_id": known.id, "tool_name": known.tool_name, "state": reconciliation.state});
         self.emit_in_step(EventType::ToolReconciled, data);
         let attempts = self.tool_of(index).map_or(1, |tool| tool.retry.max_attempts);
         match reconciliation.state {
@@ -98,7 +99,13 @@ impl Machine<'_> {
     }
 
     /// A person knows what became of it. The entry and the approval were settled with their word; the run goes on.
-    pub(super) fn effect_settled(&mut self, call: CallId, applied: bool, content: Option<String>, by: String) -> Legal {
+    pub(super) fn effect_settled(
+        &mut self,
+        call: CallId,
+        applied: bool,
+        content: Option<String>,
+        by: String,
+    ) -> Legal {
         let index = self.index_of(call, "EffectSettled")?;
         if !matches!(self.state.calls[index].stage, Stage::AskedUncertain { .. }) {
             return Err(self.illegal("EffectSettled"));
@@ -112,7 +119,8 @@ impl Machine<'_> {
             let said = content.unwrap_or_else(|| "A person says that it was done.".into());
             self.succeed(index, Output::plain(said), Some(ledger_id));
         } else {
-            let said = content.unwrap_or_else(|| "A person says that it was not done; it was not sent again.".into());
+            let said = content
+                .unwrap_or_else(|| "A person says that it was not done; it was not sent again.".into());
             let result = ToolResult {
                 duration_ms: self.duration_ms(index),
                 ..ToolResult::without_run(ResultStatus::Failed, Some(ErrorCode::Unavailable), said)
@@ -126,6 +134,8 @@ impl Machine<'_> {
 
 /// What the model is told of a call of which nobody knows.
 pub(super) fn uncertain_result(why: &str) -> ToolResult {
-    let message = format!("It may have happened or not, and can't be told ({why}). Don't assume either; don't call it again.");
+    let message = format!(
+        "It may have happened or not, and can't be told ({why}). Don't assume either; don't call it again."
+    );
     ToolResult::without_run(ResultStatus::Uncertain, Some(ErrorCode::SideEffectUncertain), message)
 }

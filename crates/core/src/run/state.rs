@@ -69,7 +69,13 @@ pub struct RunState {
 
 impl RunState {
     /// A run that was just accepted. `input_messages` stand in its history already; its time counts from `counts_from`.
-    pub fn accepted(run_id: RunId, budgets: Budgets, input_messages: u64, counts_from: Millis, deadline: Option<Millis>) -> Self {
+    pub fn accepted(
+        run_id: RunId,
+        budgets: Budgets,
+        input_messages: u64,
+        counts_from: Millis,
+        deadline: Option<Millis>,
+    ) -> Self {
         Self {
             version: STATE_VERSION,
             run_id,

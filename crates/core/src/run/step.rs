@@ -83,7 +83,9 @@ impl Machine<'_> {
             (Phase::Boundary | Phase::Rebuild, Event::ContextOverflowed { tokens, max_tokens, .. }) => {
                 self.context_overflowed(tokens, max_tokens)
             }
-            (_, event @ (Event::ContextBuilt { .. } | Event::ContextOverflowed { .. })) => Err(self.illegal(name(&event))),
+            (_, event @ (Event::ContextBuilt { .. } | Event::ContextOverflowed { .. })) => {
+                Err(self.illegal(name(&event)))
+            }
 
             (Phase::Model, Event::ModelReplied { reply, calls, more_input, .. }) => {
                 self.model_replied(*reply, calls, more_input)
@@ -91,7 +93,9 @@ impl Machine<'_> {
             (Phase::Model, Event::ModelFailed { failure, cost_microusd, jitter, .. }) => {
                 self.model_failed(failure, cost_microusd, jitter)
             }
-            (_, event @ (Event::ModelReplied { .. } | Event::ModelFailed { .. })) => Err(self.illegal(name(&event))),
+            (_, event @ (Event::ModelReplied { .. } | Event::ModelFailed { .. })) => {
+                Err(self.illegal(name(&event)))
+            }
 
             (Phase::Tools, Event::CallDecided { call, verdict, by, reason, .. }) => {
                 self.call_decided(call, verdict, by, reason)
@@ -107,7 +111,9 @@ impl Machine<'_> {
             (Phase::Tools, Event::EffectSettled { call, applied, content, by, .. }) => {
                 self.effect_settled(call, applied, content, by)
             }
-            (Phase::Tools, Event::ToolResultSubmitted { call, submitted, .. }) => self.result_submitted(call, submitted),
+            (Phase::Tools, Event::ToolResultSubmitted { call, submitted, .. }) => {
+                self.result_submitted(call, submitted)
+            }
             (
                 _,
                 event @ (Event::CallDecided { .. }
@@ -170,7 +176,11 @@ impl Machine<'_> {
             Phase::Budget => Status::WaitingApproval,
             Phase::Boundary | Phase::Rebuild | Phase::Model => Status::Running,
             Phase::Tools if calls.iter().any(super::call::Call::is_at_work) => Status::Running,
-            Phase::Tools if calls.iter().any(|c| matches!(c.stage, Stage::Asked { .. } | Stage::AskedUncertain { .. })) => {
+            Phase::Tools
+                if calls
+                    .iter()
+                    .any(|c| matches!(c.stage, Stage::Asked { .. } | Stage::AskedUncertain { .. })) =>
+            {
                 Status::WaitingApproval
             }
             Phase::Tools => Status::WaitingTool,

@@ -79,7 +79,8 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
     let at = trial.now;
     let approval = trial.state.budget_ask.map_or(ApprovalId(call.0), |ask| ask.approval_id);
     let message_id = MessageId(trial.new_id());
-    let submitted = Submitted { status: SubmittedStatus::Succeeded, output: Output::plain("M"), error_code: None };
+    let submitted =
+        Submitted { status: SubmittedStatus::Succeeded, output: Output::plain("M"), error_code: None };
     let reconciliation = Reconciliation { state: Reconciled::Applied, result: None };
     vec![
         Event::Started { at },
@@ -88,7 +89,13 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::ContextOverflowed { at, tokens: 9, max_tokens: 5 },
         trial.replied(&said("done", &[]), false),
         trial.failed(FailureKind::Passing, 503, None),
-        Event::CallDecided { at, call, verdict: approved(Effect::Allow, None), by: "key_a".into(), reason: None },
+        Event::CallDecided {
+            at,
+            call,
+            verdict: approved(Effect::Allow, None),
+            by: "key_a".into(),
+            reason: None,
+        },
         Event::KeyFree { at, call },
         trial.key_taken_by(call, true, ResultStatus::Succeeded),
         Event::ToolAttempted { at, call, outcome: unclear(), jitter: 0 },
@@ -98,7 +105,11 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::Steered { at, message_id, content: "be brief".into() },
         Event::TimerFired { at },
         Event::CancelRequested { at, reason: Some("enough".into()) },
-        Event::BudgetChanged { at, patch: BudgetPatch { max_steps: Some(99), ..BudgetPatch::default() }, by: "key_a".into() },
+        Event::BudgetChanged {
+            at,
+            patch: BudgetPatch { max_steps: Some(99), ..BudgetPatch::default() },
+            by: "key_a".into(),
+        },
         Event::BudgetDenied { at, approval, by: "key_a".into() },
         Event::Broken { at, code: "store_broken".into(), detail: "it broke".into() },
     ]

@@ -19,16 +19,21 @@ pub fn next_due(state: &RunState) -> Option<Millis> {
         return None;
     }
     let calls = state.calls.iter().filter_map(|call| match call.stage {
-        Stage::Asked { expires_at, .. } | Stage::Parked { expires_at } | Stage::AskedUncertain { expires_at } => {
-            Some(expires_at)
-        }
+        Stage::Asked { expires_at, .. }
+        | Stage::Parked { expires_at }
+        | Stage::AskedUncertain { expires_at } => Some(expires_at),
         Stage::Backoff { until, .. } => Some(until),
         _ => None,
     });
     let model = state.model.not_before.filter(|_| state.phase == Phase::Model);
     let ask = state.budget_ask.map(|ask| ask.expires_at);
     let limits = [state.clock.due(state.budgets.timeout_ms), state.deadline];
-    calls.filter(|_| state.phase == Phase::Tools).chain(model).chain(ask).chain(limits.into_iter().flatten()).min()
+    calls
+        .filter(|_| state.phase == Phase::Tools)
+        .chain(model)
+        .chain(ask)
+        .chain(limits.into_iter().flatten())
+        .min()
 }
 
 impl Machine<'_> {
@@ -49,21 +54,37 @@ impl Machine<'_> {
             self.refused_more(ask);
         }
         if self.state.phase == Phase::Tools {
+            // One call's expiry may end the run: the others are cut short then, and nothing is sent again.
             for index in 0..self.state.calls.len() {
-                // One call's expiry may end the run: the others are cut short then.
                 if self.state.ending.is_none() {
-                    self.call_timer(index);
+                    self.call_expired(index);
                 }
             }
             self.note_progress();
+            self.send_due();
         }
         Ok(())
     }
 
-    fn call_timer(&mut self, index: usize) {
+    /// Sends again what is due, unless the run ends.
+    fn send_due(&mut self) {
+        for index in 0..self.state.calls.len() {
+            match self.state.calls[index].stage {
+                Stage::Backoff { attempt, tainted, .. } if self.state.ending.is_some() => {
+                    self.not_sent_again(index, attempt, tainted);
+                }
+                Stage::Backoff { until, .. } if until <= self.at => self.send_again(index),
+                _ => {}
+            }
+        }
+        self.note_progress();
+    }
+
+    fn call_expired(&mut self, index: usize) {
         match self.state.calls[index].stage.clone() {
-            Stage::Backoff { until, .. } if until <= self.at => self.send_again(index),
-            Stage::Asked { expires_at, on_expiry } if expires_at <= self.at => self.approval_expired(index, on_expiry),
+            Stage::Asked { expires_at, on_expiry } if expires_at <= self.at => {
+                self.approval_expired(index, on_expiry)
+            }
             Stage::AskedUncertain { expires_at } if expires_at <= self.at => self.question_expired(index),
             Stage::Parked { expires_at } if expires_at <= self.at => {
                 if self.state.calls[index].writes {
@@ -118,7 +139,11 @@ impl Machine<'_> {
         let in_step = self.state.deaths - self.state.deaths_before_step;
         let too_many = in_step > self.config.max_recoveries;
         if too_many {
-            self.end_by(StopReason::CrashLoop, format!("its servers died {in_step} times in this step"), None);
+            self.end_by(
+                StopReason::CrashLoop,
+                format!("its servers died {in_step} times in this step"),
+                None,
+            );
         }
         for index in 0..self.state.calls.len() {
             match self.state.calls[index].stage {
@@ -129,6 +154,7 @@ impl Machine<'_> {
             }
         }
         self.note_progress();
+        self.send_due();
         Ok(())
     }
 
@@ -147,10 +173,8 @@ impl Machine<'_> {
         let next = after_attempt(tool, attempt, tainted, Attempt::Unclear(ErrorCode::Unavailable, why), 0);
         let tainted = tainted || tool.writes();
         match next {
-            Next::Retry(_) if self.state.ending.is_some() => self.not_sent_again(index, attempt, tainted),
             Next::Retry(_) => {
-                self.state.calls[index].stage = Stage::Backoff { attempt, tainted, until: self.at };
-                self.send_again(index);
+                self.state.calls[index].stage = Stage::Backoff { attempt, tainted, until: self.at }
             }
             Next::Uncertain(why) => self.unclear(index, attempt, why),
             Next::Failed(code, message) => self.fail(index, code, &message),

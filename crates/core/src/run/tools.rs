@@ -2,25 +2,18 @@
 
 use serde_json::json;
 
-use super::call::{Call, CallOutcome, Stage};
-use super::event::{CallVerdict, KeyHolder, Submitted, SubmittedStatus};
-use super::record::{CheckpointRow, Decision, EventType, LedgerRow, Record};
-use super::state::{Phase, StopReason};
+use super::call::{Call, Stage};
+use super::event::{KeyHolder, Submitted, SubmittedStatus};
+use super::record::{EventType, LedgerRow, Record};
 use super::step::{Legal, Machine};
-use crate::agent::{Repeat, ToolSpec};
-use crate::id::{CallId, LedgerId};
-use crate::json::sha256_hex;
-use crate::ledger::{Next, Outcome, after_attempt, taints};
-use crate::loop_guard::{Loop, Seen};
-use crate::message::{Message, Role};
-use crate::permission::Effect;
-use crate::tool::{Attempt, ErrorCode, Output, ResultStatus, ToolResult};
+use crate::agent::ToolSpec;
+use crate::id::CallId;
+use crate::ledger::{Next, after_attempt, taints};
+use crate::tool::{Attempt, ErrorCode, ResultStatus, ToolResult};
 
 /// What the model is told of a call that may have happened before.
 pub(super) const SAME_IS_UNCLEAR: &str =
     "The same call was made before and nobody knows whether it happened; it is not sent again.";
-/// Code points of an edited input that the model is shown beside the result.
-const MAX_EDIT_SHOWN: usize = 2_000;
 /// Calls of one step that may be out at once.
 const MAX_AT_ONCE: usize = 16;
 /// Time past an attempt's own timeout after which its entry must be known, in milliseconds.
@@ -93,8 +86,11 @@ impl Machine<'_> {
         let call = &mut self.state.calls[index];
         call.started_at = Some(self.at);
         let expires_at = self.at.saturating_add_unsigned(timeout_ms);
-        call.stage =
-            if call.client { Stage::Parked { expires_at } } else { Stage::Out { attempt: 1, tainted: false } };
+        call.stage = if call.client {
+            Stage::Parked { expires_at }
+        } else {
+            Stage::Out { attempt: 1, tainted: false }
+        };
         self.state.used.tool_calls += 1;
         let row = LedgerRow {
             id: call.ledger_id(),
@@ -143,57 +139,6 @@ impl Machine<'_> {
         }
         self.note_progress();
         Ok(())
-    }
-
-    pub(super) fn call_decided(&mut self, call: CallId, verdict: CallVerdict, by: String, reason: Option<String>) -> Legal {
-        let index = self.index_of(call, "CallDecided")?;
-        if !matches!(self.state.calls[index].stage, Stage::Asked { .. }) {
-            return Err(self.illegal("CallDecided"));
-        }
-        let status = if matches!(verdict, CallVerdict::Denied) { "denied" } else { "approved" };
-        let known = &self.state.calls[index];
-        let data = json!({"tool_call_id": known.id, "tool_name": known.tool_name, "approval_id": known.approval_id(),
-            "status": status, "by": by, "reason": reason});
-        self.emit_in_step(EventType::ApprovalDecided, data);
-        match verdict {
-            CallVerdict::Approved(approval) => self.approved(index, *approval, by, reason),
-            CallVerdict::Denied => {
-                let reason = reason.unwrap_or_else(|| "a person said no".into());
-                let decision = Decision { effect: Effect::Deny, rule: None, by, reason, decided_at: self.at };
-                self.records.push(Record::CallDecided { call, decision: decision.clone() });
-                self.deny(index, &decision.by, &decision.reason);
-            }
-            CallVerdict::Answered(output) => {
-                let reason = reason.unwrap_or_else(|| "a person answered instead of the tool".into());
-                let decision = Decision { effect: Effect::Allow, rule: None, by, reason, decided_at: self.at };
-                self.records.push(Record::CallDecided { call, decision });
-                self.succeed(index, output, None);
-            }
-        }
-        self.note_progress();
-        Ok(())
-    }
-
-    /// The approval is used: what was approved runs, unless policy says no by now.
-    fn approved(&mut self, index: usize, approval: super::event::Approval, by: String, reason: Option<String>) {
-        let call = self.state.calls[index].id;
-        if approval.judged_again.effect == Effect::Deny {
-            let decision = Decision::of(&approval.judged_again, self.at);
-            self.decided(index, &decision);
-            self.deny(index, &decision.by, &decision.reason);
-            return;
-        }
-        if let Some((input, input_hash, key)) = approval.edited {
-            let known = &mut self.state.calls[index];
-            known.input_hash.clone_from(&input_hash);
-            known.idempotency_key = key;
-            known.edited = Some(crate::text::head(&input.to_string(), MAX_EDIT_SHOWN).to_owned());
-            self.records.push(Record::CallEdited { call, input, input_hash });
-        }
-        let reason = reason.unwrap_or_else(|| "approved".into());
-        let decision = Decision { effect: Effect::Allow, rule: None, by, reason, decided_at: self.at };
-        self.records.push(Record::CallDecided { call, decision });
-        self.state.calls[index].stage = Stage::Ready;
     }
 
     pub(super) fn tool_attempted(&mut self, call: CallId, outcome: Attempt, jitter: u16) -> Legal {
@@ -260,141 +205,5 @@ impl Machine<'_> {
         }
         self.note_progress();
         Ok(())
-    }
-
-    /// It happened: the ledger says so whatever becomes of its output.
-    pub(super) fn executed(&mut self, index: usize, output: Output) {
-        let call = &self.state.calls[index];
-        let (ledger_id, outcome) = (call.ledger_id(), Outcome::succeeded(call.writes));
-        self.records.push(Record::LedgerClosed { ledger_id, outcome });
-        self.succeed(index, output, Some(ledger_id));
-    }
-
-    pub(super) fn succeed(&mut self, index: usize, output: Output, ledger_id: Option<LedgerId>) {
-        let status = if output.too_large { ResultStatus::Failed } else { ResultStatus::Succeeded };
-        let result = ToolResult {
-            status,
-            content: output.content,
-            error_code: output.too_large.then_some(ErrorCode::OutputTooLarge),
-            duration_ms: self.duration_ms(index),
-            output_chars: output.chars,
-            truncated: output.truncated,
-            artifact_id: output.artifact_id,
-            retryable: false,
-        };
-        self.complete(index, result, ledger_id);
-    }
-
-    /// It clearly didn't happen.
-    pub(super) fn fail(&mut self, index: usize, code: ErrorCode, message: &str) {
-        let ledger_id = self.state.calls[index].ledger_id();
-        self.records.push(Record::LedgerClosed { ledger_id, outcome: Outcome::failed(code) });
-        let retryable = matches!(code, ErrorCode::RateLimited | ErrorCode::Unavailable | ErrorCode::Timeout);
-        let result = ToolResult {
-            duration_ms: self.duration_ms(index),
-            retryable,
-            ..ToolResult::without_run(ResultStatus::Failed, Some(code), message)
-        };
-        self.complete(index, result, Some(ledger_id));
-    }
-
-    pub(super) fn duration_ms(&self, index: usize) -> u64 {
-        let started = self.state.calls[index].started_at.unwrap_or(self.at);
-        u64::try_from(self.at - started).unwrap_or(0)
-    }
-
-    /// The call has its result: a row, its message in the history, an event.
-    pub(super) fn complete(&mut self, index: usize, result: ToolResult, ledger_id: Option<LedgerId>) {
-        let call = &self.state.calls[index];
-        let (id, tool_name, message) = (call.id, call.tool_name.clone(), call.message);
-        let attempt = match call.stage {
-            Stage::Out { attempt, .. } | Stage::Backoff { attempt, .. } | Stage::Reconciling { attempt, .. } => attempt,
-            _ => 1,
-        };
-        let told = told_to_model(&result, call.edited.as_deref());
-        let outcome = CallOutcome {
-            status: result.status,
-            error_code: result.error_code,
-            result_hash: sha256_hex(told.as_bytes()),
-        };
-        self.state.calls[index].stage = Stage::Done(outcome);
-        if let Some((message_id, seq)) = message {
-            self.records.push(Record::Message(Message {
-                id: message_id,
-                seq,
-                role: Role::Tool,
-                content: told,
-                tool_calls: vec![],
-                tool_call_id: Some(id),
-                step: Some(self.state.step),
-                extra: None,
-            }));
-        }
-        let data = json!({"tool_call_id": id, "tool_name": tool_name, "status": result.status,
-            "error_code": result.error_code, "duration_ms": result.duration_ms, "attempt": attempt});
-        match result.status {
-            ResultStatus::Rejected => self.emit_in_step(EventType::ToolRejected, data),
-            ResultStatus::Denied => {}
-            _ => self.emit_in_step(EventType::ToolCompleted, data),
-        }
-        self.records.push(Record::CallResult { call: id, result, ledger_id });
-    }
-
-    /// Shows the loop guard the calls that are done, in call order.
-    pub(super) fn note_progress(&mut self) {
-        while let Some(call) = self.state.calls.get(self.state.guarded) {
-            let Stage::Done(outcome) = &call.stage else { return };
-            // Calls that are over a limit say nothing of the tool; the limit itself ends the run.
-            if outcome.error_code == Some(ErrorCode::BudgetExhausted) {
-                self.state.guarded += 1;
-                continue;
-            }
-            let repeat = self.config.registry.tool(&call.tool_name).map(|tool| tool.repeat);
-            let seen = Seen {
-                tool_name: &call.tool_name,
-                input_hash: &call.input_hash,
-                result_hash: &outcome.result_hash,
-                error_code: outcome.error_code,
-                may_repeat: repeat == Some(Repeat::Allow),
-            };
-            let found = self.state.guard.note(&self.config.registry.spec.loop_guard, &seen);
-            let tool_name = call.tool_name.clone();
-            self.state.guarded += 1;
-            let (reason, what) = match found {
-                None => continue,
-                Some(Loop::Calls) => (StopReason::RepeatedToolCall, "was called again and again with the same result"),
-                Some(Loop::Errors) => (StopReason::SameErrorRepeated, "failed again and again with the same error"),
-            };
-            self.end_by(reason, format!("{tool_name} {what}"), Some(tool_name));
-            return;
-        }
-    }
-
-    /// All calls have results: the step is over and its state is worth going back to.
-    pub(super) fn close_step(&mut self) {
-        self.records.push(Record::StepClosed { number: self.state.step });
-        self.save_checkpoint();
-        self.state.phase = Phase::Boundary;
-        if self.state.over_limit && self.state.used.tool_calls >= self.state.budgets.max_tool_calls {
-            self.exhausted(crate::budget::Limit::MaxToolCalls);
-        }
-    }
-
-    pub(super) fn save_checkpoint(&mut self) {
-        self.records.push(Record::Checkpoint(CheckpointRow { step: self.state.step }));
-        self.emit_in_step(EventType::CheckpointSaved, json!({}));
-    }
-}
-
-/// A result as the model sees it: plain where it succeeded, otherwise what went wrong in a form that tells them apart.
-fn told_to_model(result: &ToolResult, edited: Option<&str>) -> String {
-    let told = match (result.status, result.error_code) {
-        (ResultStatus::Succeeded, _) if result.content.is_empty() => "(no output)".to_owned(),
-        (ResultStatus::Succeeded, _) => result.content.clone(),
-        (status, code) => json!({"status": status, "error_code": code, "message": result.content}).to_string(),
-    };
-    match edited {
-        Some(input) => format!("[A person changed the arguments of this call before it ran, to {input}]\n{told}"),
-        None => told,
     }
 }

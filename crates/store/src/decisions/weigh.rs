@@ -11,8 +11,7 @@ use uuid::Uuid;
 
 use super::{Decision, DecisionRefused, EditRules, LockedApproval};
 use crate::grants::GrantScope;
-use crate::run_change::below;
-use crate::run_view::with_patches;
+use crate::run_change::{ahead, below};
 
 /// What a decision comes to.
 #[derive(Debug)]
@@ -64,7 +63,11 @@ pub(crate) fn scope_id(locked: &LockedApproval, scope: GrantScope) -> Option<Uui
 }
 
 /// Weighs a decision by `by`.
-pub(crate) fn weigh(locked: &LockedApproval, decision: &Decision, by: &str) -> Result<Weighed, DecisionRefused> {
+pub(crate) fn weigh(
+    locked: &LockedApproval,
+    decision: &Decision,
+    by: &str,
+) -> Result<Weighed, DecisionRefused> {
     let approval = &locked.record;
     if decision.input_hash.is_some() && decision.input_hash != approval.input_hash {
         return Err(DecisionRefused::OtherInput);
@@ -90,7 +93,8 @@ pub(crate) fn weigh(locked: &LockedApproval, decision: &Decision, by: &str) -> R
         return Ok(Weighed::Vote(vote));
     }
     let edited = decision.input.clone().filter(|_| decision.word == DecisionWord::Approve);
-    let hash = decision.input.as_ref().map(input_hash).or_else(|| approval.input_hash.clone()).unwrap_or_default();
+    let hash =
+        decision.input.as_ref().map(input_hash).or_else(|| approval.input_hash.clone()).unwrap_or_default();
     Ok(Weighed::Decided(Verdict { word: decision.word, vote, edited, input_hash: hash, patch }))
 }
 
@@ -114,9 +118,12 @@ fn decided_before(locked: &LockedApproval, decision: &Decision) -> Result<Weighe
 fn subject(locked: &LockedApproval, decision: &Decision) -> String {
     let about = match decision.word {
         DecisionWord::Deny => String::new(),
-        DecisionWord::Approve => {
-            decision.input.as_ref().map(input_hash).or_else(|| locked.record.input_hash.clone()).unwrap_or_default()
-        }
+        DecisionWord::Approve => decision
+            .input
+            .as_ref()
+            .map(input_hash)
+            .or_else(|| locked.record.input_hash.clone())
+            .unwrap_or_default(),
         DecisionWord::Answer => sha256_hex(decision.content.as_deref().unwrap_or_default().as_bytes()),
     };
     format!("{} {about}", word(decision.word))
@@ -143,8 +150,12 @@ fn check_form(kind: &str, decision: &Decision) -> Vec<FieldError> {
     let approves = decision.word == DecisionWord::Approve;
     match (kind, decision.word) {
         ("budget", DecisionWord::Answer) => fault("/decision", "more budget is approved or denied"),
-        ("budget", DecisionWord::Approve) if decision.input.is_none() => fault("/input", "the new limits are missing"),
-        (_, DecisionWord::Answer) if decision.content.is_none() => fault("/content", "an answer needs its content"),
+        ("budget", DecisionWord::Approve) if decision.input.is_none() => {
+            fault("/input", "the new limits are missing")
+        }
+        (_, DecisionWord::Answer) if decision.content.is_none() => {
+            fault("/content", "an answer needs its content")
+        }
         _ => {}
     }
     if decision.input.is_some() && (!approves || kind == "uncertain_effect") {
@@ -183,7 +194,11 @@ fn check_edit(locked: &LockedApproval, input: &Value, rules: &EditRules) -> Resu
     let Some(tool) = registry.tool(tool_name) else {
         return Err(vec![FieldError::new("/input", "the agent has no such tool")]);
     };
-    let tenant = rules.tenant_policy.as_ref().map(|policy| CompiledPolicy::compile(policy, Owner::Tenant)).transpose()?;
+    let tenant = rules
+        .tenant_policy
+        .as_ref()
+        .map(|policy| CompiledPolicy::compile(policy, Owner::Tenant))
+        .transpose()?;
     let hash = input_hash(input);
     let call = CallFacts { tool_name, risk: tool.risk, input, input_hash: &hash, context: &locked.context };
     let judgement = judge(&registry.policy, tenant.as_ref(), &[], &call, locked.run.at);
@@ -194,11 +209,15 @@ fn check_edit(locked: &LockedApproval, input: &Value, rules: &EditRules) -> Resu
 }
 
 /// New limits must be limits, not below what is used, and enough for the run to go on.
-fn check_budget(locked: &LockedApproval, input: &Value, rules: &EditRules) -> Result<BudgetPatch, Vec<FieldError>> {
-    let state = &locked.run.state;
+fn check_budget(
+    locked: &LockedApproval,
+    input: &Value,
+    rules: &EditRules,
+) -> Result<BudgetPatch, Vec<FieldError>> {
+    let state = ahead(&locked.run.state, rules.waiting_patches.clone());
     let patch: BudgetPatch = field_error::read(input.clone()).map_err(|fault| vec![fault.under("/input")])?;
     let mut faults = Vec::new();
-    let wanted = patch.apply(&with_patches(&state.budgets, rules.waiting_patches.clone()));
+    let wanted = patch.apply(&state.budgets);
     budget::check(&wanted, "/input", &mut faults);
     for fault in below(&below_used(&wanted, &state.used, state.elapsed_ms(locked.run.at)), &patch) {
         faults.push(FieldError::new(fault.pointer.replacen("/budgets", "/input", 1), fault.message));

@@ -33,12 +33,16 @@ async fn an_accepted_run_is_stored_whole() {
     assert_eq!(view.state.elapsed_ms(view.at), 0, "its time counts from not_before");
     let mut tx = world.tx().await;
     let events = tx.event_list(run, 0, 10).await.expect("events");
-    assert_eq!(events.iter().map(|event| (event.seq, event.kind.as_str())).collect::<Vec<_>>(), [(1, "run.queued")]);
+    assert_eq!(
+        events.iter().map(|event| (event.seq, event.kind.as_str())).collect::<Vec<_>>(),
+        [(1, "run.queued")]
+    );
     let messages = tx.message_list(run, 0, 10).await.expect("messages");
     assert_eq!((messages[0].seq, messages[0].role.as_str(), messages[0].content.as_str()), (1, "user", "go"));
     assert_eq!(tx.run_is_settled(run).await.expect("an answer"), Some(false));
     for (metadata, found) in [(json!({"order": "77"}), 1), (json!({"order": "78"}), 0)] {
-        let filter = RunFilter { metadata: Some(metadata), status: Some("queued".into()), ..RunFilter::default() };
+        let filter =
+            RunFilter { metadata: Some(metadata), status: Some("queued".into()), ..RunFilter::default() };
         assert_eq!(tx.run_list(&filter, None, 10).await.expect("a list").runs.len(), found);
     }
 }
@@ -105,21 +109,28 @@ async fn the_last_places_of_a_queue_are_counted_and_not_raced_for() {
     let world = World::with_quotas(json!({"max_queued_runs": 3})).await;
     let started = join_all((0..16).map(|_| world.start(|_| ()))).await;
     assert_eq!(started.iter().filter(|run| run.is_ok()).count(), 3);
-    assert!(started.iter().flat_map(|run| run.as_ref().err()).all(|refused| *refused == RunRefused::QueueFull));
+    assert!(
+        started.iter().flat_map(|run| run.as_ref().err()).all(|refused| *refused == RunRefused::QueueFull)
+    );
 }
 
 #[tokio::test]
 async fn the_tokens_of_a_day_are_used_up() {
     let world = World::with_quotas(json!({"max_tokens_per_day": 15})).await;
     world.waiting(&[("ask_user", json!({}))]).await;
-    let Err(RunRefused::TokensUsedUp(left)) = world.start(|_| ()).await else { panic!("15 tokens were used") };
+    let Err(RunRefused::TokensUsedUp(left)) = world.start(|_| ()).await else {
+        panic!("15 tokens were used")
+    };
     assert!((1..=86_400).contains(&left.as_secs()));
 }
 
 #[tokio::test]
 async fn a_cancel_is_one_and_urgent() {
     let world = World::new().await;
-    let run = world.start(|new| new.not_before = Some(chrono::Utc::now() + Duration::from_secs(3600))).await.expect("a run");
+    let run = world
+        .start(|new| new.not_before = Some(chrono::Utc::now() + Duration::from_secs(3600)))
+        .await
+        .expect("a run");
     for _ in 0..3 {
         let mut tx = world.tx().await;
         assert!(tx.run_cancel(run, Some("no more".into())).await.expect("an answer"));

@@ -44,10 +44,14 @@ async fn the_first_answer_counts_and_the_same_again_is_the_same() {
     let run = world.waiting(&[("ask_user", json!({}))]).await;
     let call = world.parked(run).await;
     let answers = ["size M", "size L", "size M", "size S"].map(said);
-    let outcomes = join_all(answers.iter().chain(&answers).map(|answer| submit(&world, run, call, answer))).await;
-    let [InboundBody::ToolResult { content, .. }] = &world.inbox(run).await[..] else { panic!("one is heard") };
+    let outcomes =
+        join_all(answers.iter().chain(&answers).map(|answer| submit(&world, run, call, answer))).await;
+    let [InboundBody::ToolResult { content, .. }] = &world.inbox(run).await[..] else {
+        panic!("one is heard")
+    };
     for (answer, outcome) in answers.iter().chain(&answers).zip(outcomes) {
-        let wanted = if answer.content == *content { SubmitOutcome::Taken } else { SubmitOutcome::AlreadyDecided };
+        let wanted =
+            if answer.content == *content { SubmitOutcome::Taken } else { SubmitOutcome::AlreadyDecided };
         assert_eq!(outcome, wanted, "{}", answer.content);
     }
     assert!(world.view(run).await.pending_calls.is_empty());
@@ -57,7 +61,8 @@ async fn the_first_answer_counts_and_the_same_again_is_the_same() {
 #[tokio::test]
 async fn only_an_open_client_call_is_answered() {
     let world = World::new().await;
-    let run = world.waiting(&[("open_door", json!({})), ("pay", json!({"amount": 5})), ("wire", json!({}))]).await;
+    let run =
+        world.waiting(&[("open_door", json!({})), ("pay", json!({"amount": 5})), ("wire", json!({}))]).await;
     let calls = world.tx().await.call_list(run, 1, 1).await.expect("calls");
     let (gated, http) = (CallId(calls[1].call_id), CallId(calls[2].call_id));
     assert_eq!(submit(&world, run, gated, &said("x")).await, SubmitOutcome::NotOpen);
@@ -72,7 +77,9 @@ async fn only_an_open_client_call_is_answered() {
 #[tokio::test]
 async fn a_late_answer_is_refused_and_known() {
     let world = World::new().await;
-    for (answer, wanted) in [(said("opened"), words("succeeded", "committed")), (failed(), words("failed", "none"))] {
+    for (answer, wanted) in
+        [(said("opened"), words("succeeded", "committed")), (failed(), words("failed", "none"))]
+    {
         let run = world.waiting(&[("open_door", json!({}))]).await;
         let call = world.parked(run).await;
         world.end(run).await;

@@ -24,10 +24,14 @@ async fn of_many_decisions_at_once_one_kind_wins() {
     for _ in 0..4 {
         let (run, approval) = asked(&world, "pay").await;
         let words = (0..12).map(|i| if i % 2 == 0 { DecisionWord::Approve } else { DecisionWord::Deny });
-        let deciders: Vec<(DecisionWord, String)> = words.enumerate().map(|(i, word)| (word, format!("user:{i}"))).collect();
-        let outcomes = join_all(deciders.iter().map(|(word, by)| world.decide(approval, decision(*word), by))).await;
+        let deciders: Vec<(DecisionWord, String)> =
+            words.enumerate().map(|(i, word)| (word, format!("user:{i}"))).collect();
+        let outcomes =
+            join_all(deciders.iter().map(|(word, by)| world.decide(approval, decision(*word), by))).await;
         let heard = world.inbox(run).await;
-        let [InboundBody::Decided { decision: won, by, .. }] = &heard[..] else { panic!("decided once: {heard:?}") };
+        let [InboundBody::Decided { decision: won, by, .. }] = &heard[..] else {
+            panic!("decided once: {heard:?}")
+        };
         for ((word, _), outcome) in deciders.iter().zip(&outcomes) {
             match outcome {
                 Ok(decided) => assert!(word == won && decided.decided_by.as_ref() == Some(by)),
@@ -47,7 +51,10 @@ async fn two_different_people_have_to_agree() {
         assert_eq!(approve("user:ann").await.expect("a vote").status, "pending");
     }
     assert!(world.inbox(run).await.is_empty());
-    assert_eq!(world.decide(approval, edit(json!({"amount": 6})), "user:ann").await, Err(DecisionRefused::OtherVote));
+    assert_eq!(
+        world.decide(approval, edit(json!({"amount": 6})), "user:ann").await,
+        Err(DecisionRefused::OtherVote)
+    );
     let other = world.decide(approval, edit(json!({"amount": 6})), "user:cid").await.expect("a vote");
     assert_eq!(other.status, "pending", "approvals of different inputs don't add up");
     let decided = approve("user:bob").await.expect("decided");
@@ -58,7 +65,10 @@ async fn two_different_people_have_to_agree() {
     world.decide(approval, decision(DecisionWord::Approve), "user:ann").await.expect("a vote");
     let decided = world.decide(approval, decision(DecisionWord::Deny), "user:ann").await.expect("decided");
     assert_eq!(decided.status, "denied", "one denial denies, also of somebody who had approved");
-    assert!(matches!(&world.inbox(run).await[..], [InboundBody::Decided { decision: DecisionWord::Deny, .. }]));
+    assert!(matches!(
+        &world.inbox(run).await[..],
+        [InboundBody::Decided { decision: DecisionWord::Deny, .. }]
+    ));
 }
 
 #[tokio::test]
@@ -74,8 +84,13 @@ async fn an_edit_is_validated_and_judged() {
     }
     assert_eq!(world.pending(run).await[0].votes, json!([]));
     let decided = world.decide(approval, edit(json!({"amount": 4})), "key_1").await.expect("decided");
-    assert_eq!((decided.input, decided.edited_input), (Some(json!({"amount": 5})), Some(json!({"amount": 4}))));
-    assert!(matches!(&world.inbox(run).await[..], [InboundBody::Decided { input: Some(input), .. }] if input["amount"] == 4));
+    assert_eq!(
+        (decided.input, decided.edited_input),
+        (Some(json!({"amount": 5})), Some(json!({"amount": 4})))
+    );
+    assert!(
+        matches!(&world.inbox(run).await[..], [InboundBody::Decided { input: Some(input), .. }] if input["amount"] == 4)
+    );
     for (again, wanted) in [
         (edit(json!({"amount": 4})), Ok("approved".to_owned())),
         (decision(DecisionWord::Approve), Ok("approved".to_owned())),
@@ -111,7 +126,10 @@ async fn what_can_not_be_decided_changes_nothing() {
     }
     let stale = with(&|said| said.input_hash = Some("sha256:00".into()), DecisionWord::Deny);
     assert_eq!(world.decide(approval, stale, "key_1").await, Err(DecisionRefused::OtherInput));
-    assert_eq!(world.decide(Uuid::now_v7(), decision(DecisionWord::Deny), "key_1").await, Err(DecisionRefused::NotFound));
+    assert_eq!(
+        world.decide(Uuid::now_v7(), decision(DecisionWord::Deny), "key_1").await,
+        Err(DecisionRefused::NotFound)
+    );
     assert_eq!(world.pending(run).await[0].votes, json!([]));
     assert!(world.inbox(run).await.is_empty());
 }
@@ -122,10 +140,16 @@ async fn an_approval_whose_time_is_over_is_too_late() {
     let (run, approval) = asked(&world, "brief").await;
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     assert_eq!(world.pending(run).await.len(), 1, "the engine hasn't looked yet");
-    assert_eq!(world.decide(approval, decision(DecisionWord::Approve), "key_1").await, Err(DecisionRefused::Expired));
+    assert_eq!(
+        world.decide(approval, decision(DecisionWord::Approve), "key_1").await,
+        Err(DecisionRefused::Expired)
+    );
     let (run, approval) = asked(&world, "pay").await;
     world.end(run).await;
-    assert_eq!(world.decide(approval, decision(DecisionWord::Deny), "key_1").await, Err(DecisionRefused::Expired));
+    assert_eq!(
+        world.decide(approval, decision(DecisionWord::Deny), "key_1").await,
+        Err(DecisionRefused::Expired)
+    );
 }
 
 #[tokio::test]
@@ -139,7 +163,10 @@ async fn an_approval_can_be_remembered() {
     let grants = tx.grant_list(false, None, 10).await.expect("grants");
     let [grant] = grants.as_slice() else { panic!("{grants:?}") };
     let ran = answerable_core::json::input_hash(&json!({"amount": 4}));
-    assert_eq!((grant.scope.as_str(), grant.matches.as_str(), grant.input_hash.clone()), ("run", "exact_input", Some(ran)));
+    assert_eq!(
+        (grant.scope.as_str(), grant.matches.as_str(), grant.input_hash.clone()),
+        ("run", "exact_input", Some(ran))
+    );
     assert_eq!(grant.created_by, "user:ann");
     for _ in 0..2 {
         assert!(tx.grant_revoke(answerable_core::id::GrantId(grant.grant_id)).await.expect("an answer"));
@@ -163,7 +190,10 @@ async fn many_decisions_in_opposite_orders_do_not_wait_in_a_circle() {
             let mut tx = world.tx().await;
             tx.approvals_lock(&order).await.expect("locked");
             for approval in order {
-                tx.approval_decide(approval, &decision(DecisionWord::Approve), by).await.expect("an answer").expect("decided");
+                tx.approval_decide(approval, &decision(DecisionWord::Approve), by)
+                    .await
+                    .expect("an answer")
+                    .expect("decided");
             }
             tx.commit().await.expect("committed");
         }

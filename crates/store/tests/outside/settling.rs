@@ -15,8 +15,14 @@ async fn uncertain(world: &World, tool: &str) -> (RunId, CallId) {
     (run, call)
 }
 
-async fn resolve(world: &World, run: RunId, call: CallId, applied: bool) -> Result<LedgerRecord, ResolveRefused> {
-    let word = Resolve { applied, content: Some("seen".into()), note: Some("looked".into()), by: "user:ann".into() };
+async fn resolve(
+    world: &World,
+    run: RunId,
+    call: CallId,
+    applied: bool,
+) -> Result<LedgerRecord, ResolveRefused> {
+    let word =
+        Resolve { applied, content: Some("seen".into()), note: Some("looked".into()), by: "user:ann".into() };
     let mut tx = world.tx().await;
     let entry = tx.ledger_resolve(run, LedgerId(call.0), &word).await.expect("an answer")?;
     tx.commit().await.expect("committed");
@@ -37,14 +43,23 @@ async fn a_run_that_waits_for_a_word_hears_it() {
         assert_eq!((entry.status.as_str(), entry.side_effect.as_str()), (status, effect));
         let resolution = entry.resolution.expect("a resolution");
         assert_eq!((&resolution["by"], &resolution["note"]), (&json!("user:ann"), &json!("looked")));
-        assert!(resolution["at"].as_str().is_some_and(|at| at.ends_with('Z') && at.len() == 24), "{resolution}");
+        assert!(
+            resolution["at"].as_str().is_some_and(|at| at.ends_with('Z') && at.len() == 24),
+            "{resolution}"
+        );
         let mut tx = world.tx().await;
         let decided = tx.approval_list_of_run(run, 0, 10).await.expect("approvals").remove(0);
         assert_eq!((decided.status.as_str(), decided.decided_by.as_deref()), (approval, Some("user:ann")));
         let heard = world.inbox(run).await;
-        assert!(matches!(&heard[..], [InboundBody::Settled { applied: word, .. }] if *word == applied), "{heard:?}");
+        assert!(
+            matches!(&heard[..], [InboundBody::Settled { applied: word, .. }] if *word == applied),
+            "{heard:?}"
+        );
         assert!(world.view(run).await.uncertain.is_empty());
-        assert_eq!(resolve(&world, run, call, applied).await.map(|entry| entry.status).as_deref(), Ok(status));
+        assert_eq!(
+            resolve(&world, run, call, applied).await.map(|entry| entry.status).as_deref(),
+            Ok(status)
+        );
         assert_eq!(resolve(&world, run, call, !applied).await, Err(ResolveRefused::AlreadyDecided));
         assert_eq!(world.inbox(run).await.len(), 1);
     }
@@ -53,9 +68,11 @@ async fn a_run_that_waits_for_a_word_hears_it() {
 #[tokio::test]
 async fn a_decision_settles_the_ledger_too() {
     let world = World::new().await;
-    for (word, status) in
-        [(DecisionWord::Approve, "succeeded"), (DecisionWord::Answer, "succeeded"), (DecisionWord::Deny, "failed")]
-    {
+    for (word, status) in [
+        (DecisionWord::Approve, "succeeded"),
+        (DecisionWord::Answer, "succeeded"),
+        (DecisionWord::Deny, "failed"),
+    ] {
         let (run, call) = uncertain(&world, "wire").await;
         let mut said = decision(word);
         said.content = (word == DecisionWord::Answer).then(|| "receipt 12".into());
@@ -63,7 +80,9 @@ async fn a_decision_settles_the_ledger_too() {
         world.decide(approval, said.clone(), "key_1").await.expect("decided");
         let entry = world.tx().await.ledger_list(run, None, 1).await.expect("a ledger").remove(0);
         assert_eq!(entry.status, status);
-        assert!(matches!(&world.inbox(run).await[..], [InboundBody::Settled { content, .. }] if *content == said.content));
+        assert!(
+            matches!(&world.inbox(run).await[..], [InboundBody::Settled { content, .. }] if *content == said.content)
+        );
         let opposite = resolve(&world, run, call, word == DecisionWord::Deny).await;
         assert_eq!(opposite, Err(ResolveRefused::AlreadyDecided));
     }
@@ -97,8 +116,10 @@ async fn a_word_and_a_decision_at_once_agree() {
     for _ in 0..6 {
         let (run, call) = uncertain(&world, "wire").await;
         let approval = world.pending(run).await.remove(0).approval_id;
-        let (word, decided) =
-            tokio::join!(resolve(&world, run, call, true), world.decide(approval, decision(DecisionWord::Deny), "key_1"));
+        let (word, decided) = tokio::join!(
+            resolve(&world, run, call, true),
+            world.decide(approval, decision(DecisionWord::Deny), "key_1")
+        );
         assert!(word.is_ok() != decided.is_ok(), "{word:?} {decided:?}");
         if let Err(refused) = decided {
             assert_eq!(refused, DecisionRefused::AlreadyDecided);

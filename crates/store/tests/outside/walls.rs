@@ -3,8 +3,8 @@
 use answerable_core::id::{ApprovalId, ArtifactId, CallId, LedgerId, RunId};
 use answerable_core::run::SubmittedStatus;
 use answerable_store::{
-    ApprovalFilter, ChangeRefused, Changer, DecisionRefused, DecisionWord, LinkedApproval, Resolve, ResolveRefused, RunFilter,
-    RunPatch, SubmitOutcome, ToolResultSubmission,
+    ApprovalFilter, ChangeRefused, Changer, DecisionRefused, DecisionWord, LinkedApproval, Resolve,
+    ResolveRefused, RunFilter, RunPatch, SubmitOutcome, ToolResultSubmission,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -48,9 +48,14 @@ async fn a_stranger_changes_nothing() {
     let patch = RunPatch { budgets: None, metadata: json!({"owner": "b"}).as_object().cloned() };
     let changer = Changer { by: "key_2".into(), is_admin: true };
     assert_eq!(tx.run_patch(run, &patch, &changer).await.expect("an answer"), Err(ChangeRefused::NotFound));
-    let lie = ToolResultSubmission { status: SubmittedStatus::Succeeded, content: "a lie".into(), error_code: None };
+    let lie = ToolResultSubmission {
+        status: SubmittedStatus::Succeeded,
+        content: "a lie".into(),
+        error_code: None,
+    };
     assert_eq!(tx.tool_result_submit(run, call, &lie).await.expect("an answer"), SubmitOutcome::NoRun);
-    let denied = tx.approval_decide(approval, &decision(DecisionWord::Deny), "key_2").await.expect("an answer");
+    let denied =
+        tx.approval_decide(approval, &decision(DecisionWord::Deny), "key_2").await.expect("an answer");
     assert_eq!(denied, Err(DecisionRefused::NotFound));
     let word = Resolve { applied: true, content: None, note: None, by: "key_2".into() };
     let settled = tx.ledger_resolve(run, LedgerId(call.0), &word).await.expect("an answer");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use answerable_core::agent::AgentSpec;
-use answerable_core::budget::{Budgets, Estimate};
+use answerable_core::budget::{Budgets, Estimate, OnExhausted};
 use answerable_core::context::Manifest;
 use answerable_core::id::{ApprovalId, CallId, MessageId, RunId, TenantId};
 use answerable_core::message::{InputMessage, Role};
@@ -12,12 +12,12 @@ use answerable_core::permission::{CallFacts, judge};
 use answerable_core::registry::{Registry, Validation};
 use answerable_core::reply::ReplyKind;
 use answerable_core::run::{Event, NewCall, ReplyFacts, RunConfig, RunState, step};
-use answerable_core::tool::{Attempt, ErrorCode};
+use answerable_core::tool::{Attempt, ErrorCode, Output};
 use answerable_ports::commit::{Commit, CommitOutcome, Release};
 use answerable_ports::{Lease, RunStore};
 use answerable_store::{
-    ApprovalRecord, ConnectOptions, Decision, DecisionWord, EngineStore, NewRun, OnBusy, RunRecord, RunRefused, Sealer,
-    Signals, Store, TenantTx,
+    ApprovalRecord, ConnectOptions, Decision, DecisionWord, EngineStore, NewRun, OnBusy, RunRecord,
+    RunRefused, Sealer, Signals, Store, TenantTx,
 };
 use answerable_testkit::TestDatabase;
 use serde_json::{Map, Value, json};
@@ -65,7 +65,8 @@ impl World {
     pub(crate) async fn with_quotas(quotas: Value) -> Self {
         let database = TestDatabase::create().await.expect("a database");
         let (signals, _) = Signals::new();
-        let options = ConnectOptions { url: database.url.clone(), max_connections: 20, prepared_statements: true };
+        let options =
+            ConnectOptions { url: database.url.clone(), max_connections: 20, prepared_statements: true };
         let store = Store::connect(&options, Sealer::new(&[7; 32]), signals).expect("a store");
         let tenant = new_tenant(&store, &quotas).await;
         let engine = EngineStore::new(store.clone(), "https://answers.example".into());
@@ -100,17 +101,26 @@ impl World {
         let registry = self.registry();
         let at = self.now().await;
         let calls = calls.iter().map(|(name, input)| new_call(&registry, name, input, at)).collect();
-        let events = vec![
-            Event::Started { at },
-            Event::ContextBuilt {
-                at,
-                manifest: Manifest::default(),
-                estimate: Estimate::default(),
-                provider: "main".into(),
-                model: "m".into(),
-            },
-            Event::ModelReplied { at, reply: Box::new(reply()), calls, more_input: false },
-        ];
+        self.fold(lease, first_step(at, calls), Release::Park { wake_at: None }).await;
+        run
+    }
+
+    /// A run that has used its one step and asks for more.
+    pub(crate) async fn asking_for_steps(&self) -> RunId {
+        let limits = Budgets { max_steps: 1, on_exhausted: OnExhausted::Ask, ..Budgets::default() };
+        let run = self.start(|new| new.budgets = limits).await.expect("a run");
+        let registry = self.registry();
+        let at = self.now().await;
+        let call = new_call(&registry, "mail", &json!({}), at);
+        let id = call.id;
+        let mut events = first_step(at, vec![call]);
+        events.push(Event::ToolAttempted {
+            at,
+            call: id,
+            outcome: Attempt::Succeeded(Output::plain("sent")),
+            jitter: 0,
+        });
+        let lease = self.claim(run).await;
         self.fold(lease, events, Release::Park { wake_at: None }).await;
         run
     }
@@ -121,7 +131,12 @@ impl World {
         let outcome = Attempt::Unclear(ErrorCode::Timeout, "the line was cut".into());
         self.wake(run).await;
         let lease = self.claim(run).await;
-        self.fold(lease, vec![Event::ToolAttempted { at, call, outcome, jitter: 0 }], Release::Park { wake_at: None }).await;
+        self.fold(
+            lease,
+            vec![Event::ToolAttempted { at, call, outcome, jitter: 0 }],
+            Release::Park { wake_at: None },
+        )
+        .await;
     }
 
     /// The run is cancelled, as its owner would do it.
@@ -247,11 +262,21 @@ fn new_run(spec_hash: String, budgets: Budgets) -> NewRun {
     }
 }
 
+fn first_step(at: i64, calls: Vec<NewCall>) -> Vec<Event> {
+    let (manifest, estimate) = (Manifest::default(), Estimate::default());
+    vec![
+        Event::Started { at },
+        Event::ContextBuilt { at, manifest, estimate, provider: "main".into(), model: "m".into() },
+        Event::ModelReplied { at, reply: Box::new(reply()), calls, more_input: false },
+    ]
+}
+
 fn new_call(registry: &Registry, name: &str, input: &Value, at: i64) -> NewCall {
     let id = CallId(Uuid::now_v7());
     let input_hash = answerable_core::json::input_hash(input);
     let tool = registry.tool(name).expect("a tool");
-    let facts = CallFacts { tool_name: name, risk: tool.risk, input, input_hash: &input_hash, context: &json!({}) };
+    let facts =
+        CallFacts { tool_name: name, risk: tool.risk, input, input_hash: &input_hash, context: &json!({}) };
     let judgement = judge(&registry.policy, None, &[], &facts, at);
     NewCall {
         id,

@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
-
 use super::tape::Tape;
 use super::world;
 use crate::budget::BudgetPatch;
 use crate::id::CallId;
-use crate::permission::Effect;
-use crate::run::trial::{Trial, agent, approved, round_trip};
-use crate::run::{CallVerdict, Command, Event, Phase, Stage, SubmittedStatus, next_due, outstanding};
-use crate::tool::{Attempt, Output, Reconciled};
+use crate::ledger::EntryStatus;
+use crate::run::trial::{Trial, agent, round_trip};
+use crate::run::{CallVerdict, Command, Event, Phase, next_due, outstanding};
+use crate::tool::{Attempt, Reconciled};
 
 /// Events after which every life whose choices are used up must have ended.
 const MAX_EVENTS: usize = 2_000;
@@ -19,13 +17,15 @@ const MAX_EVENTS: usize = 2_000;
 /// A run and what is going on around it.
 pub(super) struct Life {
     pub(super) trial: Trial,
-    tape: Tape,
+    pub(super) tape: Tape,
     /// Commands that are being performed.
     in_flight: Vec<Command>,
     /// The last attempt of each call that was sent.
     sent: BTreeMap<CallId, u32>,
     /// Writes whose far side doesn't dedupe, and of which an attempt may have happened.
     unclear: BTreeSet<CallId>,
+    /// Writes of which an attempt may have happened, and nobody said that it didn't.
+    pub(super) maybe: BTreeSet<CallId>,
     /// Tool and input of writes that the model was told to be unclear, for good.
     given_up: BTreeSet<(String, String)>,
     /// Somebody said something that the run hasn't heard yet.
@@ -45,6 +45,7 @@ impl Life {
             in_flight: Vec::new(),
             sent: BTreeMap::new(),
             unclear: BTreeSet::new(),
+            maybe: BTreeSet::new(),
             given_up: BTreeSet::new(),
             held: 0,
         }
@@ -75,7 +76,9 @@ impl Life {
             106 => drop(self.trial.cancel()),
             107..=110 => self.held += 1,
             111..=116 => self.limits_change(),
-            117..=118 => self.happens(Event::Recovered { at: self.trial.now, deaths: self.trial.state.deaths }),
+            117..=118 => {
+                self.happens(Event::Recovered { at: self.trial.now, deaths: self.trial.state.deaths })
+            }
             119 => self.late_and_strange(),
             120 => {
                 let (code, detail) = ("store_broken".into(), "it broke".into());
@@ -88,7 +91,7 @@ impl Life {
         }
     }
 
-    fn happens(&mut self, event: Event) {
+    pub(super) fn happens(&mut self, event: Event) {
         self.trial.must(event);
     }
 
@@ -141,6 +144,7 @@ impl Life {
                 let state = world::reconciled(&mut self.tape);
                 if state == Reconciled::NotApplied {
                     self.unclear.remove(&call);
+                    self.maybe.remove(&call);
                 }
                 let index = self.index(call);
                 self.note_given_up(|life| drop(life.trial.reconciles(index, state)));
@@ -180,6 +184,9 @@ impl Life {
     fn may_have_happened(&mut self, id: CallId) {
         let call = self.trial.state.call(id).expect("a call");
         let tool = self.trial.registry.tool(&call.tool_name).expect("a tool");
+        if tool.writes() {
+            self.maybe.insert(id);
+        }
         if tool.writes() && !tool.idempotent {
             self.unclear.insert(id);
         }
@@ -213,74 +220,6 @@ impl Life {
         self.note_given_up(|life| drop(life.trial.dies()));
     }
 
-    fn people_owe_something(&self) -> bool {
-        self.trial.state.budget_ask.is_some() || self.owed().next().is_some()
-    }
-
-    fn owed(&self) -> impl Iterator<Item = usize> {
-        let is_owed =
-            |stage: &Stage| matches!(stage, Stage::Asked { .. } | Stage::AskedUncertain { .. } | Stage::Parked { .. });
-        self.trial.state.calls.iter().enumerate().filter(move |(_, call)| is_owed(&call.stage)).map(|(index, _)| index)
-    }
-
-    fn people_answer(&mut self) {
-        let at = self.trial.now;
-        if let Some(ask) = self.trial.state.budget_ask {
-            let by = "key_a".to_owned();
-            match self.tape.pick(2) {
-                0 => self.happens(Event::BudgetDenied { at, approval: ask.approval_id, by }),
-                _ => self.limits_change(),
-            }
-            return;
-        }
-        let owed: Vec<usize> = self.owed().collect();
-        let index = self.tape.one(&owed);
-        let event = match self.trial.state.calls[index].stage {
-            Stage::Asked { .. } => self.decision(index),
-            Stage::AskedUncertain { .. } => self.trial.settled(index, self.tape.pick(2) == 0),
-            _ => {
-                let status = self.tape.one(&[SubmittedStatus::Succeeded, SubmittedStatus::Failed]);
-                self.trial.submitted(index, status)
-            }
-        };
-        self.happens(event);
-    }
-
-    fn decision(&mut self, index: usize) -> Event {
-        let edited = Some((json!({"n": 7}), format!("key-{}", self.trial.now)));
-        let verdict = match self.tape.pick(6) {
-            0 | 1 => approved(Effect::Allow, None),
-            2 => approved(Effect::Ask, edited),
-            3 => approved(Effect::Deny, None),
-            4 => CallVerdict::Answered(Output::plain("by hand")),
-            _ => CallVerdict::Denied,
-        };
-        self.trial.decided(index, verdict)
-    }
-
-    /// As the API allows it: never below what is used.
-    fn limits_change(&mut self) {
-        let (used, tape) = (self.trial.state.used.clone(), &mut self.tape);
-        let patch = match tape.pick(6) {
-            0 => BudgetPatch { max_steps: Some(used.steps + tape.one(&[0, 1, 5])), ..BudgetPatch::default() },
-            1 => BudgetPatch { max_tool_calls: Some(used.tool_calls + tape.one(&[0, 1, 9])), ..BudgetPatch::default() },
-            2 => BudgetPatch { max_tokens: Some(used.tokens() + tape.one(&[0, 30, 900])), ..BudgetPatch::default() },
-            3 => BudgetPatch { max_cost_microusd: Some(None), ..BudgetPatch::default() },
-            4 => BudgetPatch { max_cost_microusd: Some(Some(used.cost_microusd)), ..BudgetPatch::default() },
-            _ => BudgetPatch {
-                max_steps: Some(used.steps + 3),
-                max_tool_calls: Some(used.tool_calls + 3),
-                max_tokens: Some(used.tokens() + 500),
-                max_cost_microusd: Some(None),
-                ..BudgetPatch::default()
-            },
-        };
-        let (asked, enough) = (self.trial.state.budget_ask, self.trial.state.is_enough(&patch));
-        self.trial.budget(patch);
-        // It may ask again at once, where another limit is in the way.
-        assert_eq!(asked.is_some() && self.trial.state.budget_ask == asked, asked.is_some() && !enough);
-    }
-
     /// Words that come too late or to the wrong place are illegal and change nothing.
     fn late_and_strange(&mut self) {
         let (at, before) = (self.trial.now, self.trial.state.clone());
@@ -298,12 +237,21 @@ impl Life {
         assert_eq!(self.trial.state, before);
     }
 
-    /// Nothing changes after the end.
+    /// What may have happened is never told to have clearly failed; and nothing changes after the end.
     fn after_the_end(&mut self) {
+        for entry in self.trial.tables.ledger.entries.values() {
+            let failed = entry.outcome.is_some_and(|outcome| outcome.status == EntryStatus::Failed);
+            assert!(!failed || !self.maybe.contains(&entry.row.call), "{entry:?} may have happened");
+        }
         let at = self.trial.now;
         let message_id = crate::id::MessageId(self.trial.new_id());
         let late = self.trial.call_ids().into_iter();
-        let late = late.map(|call| Event::ToolAttempted { at, call, outcome: crate::run::trial::unclear(), jitter: 0 });
+        let late = late.map(|call| Event::ToolAttempted {
+            at,
+            call,
+            outcome: crate::run::trial::unclear(),
+            jitter: 0,
+        });
         let always = [
             Event::TimerFired { at },
             Event::CancelRequested { at, reason: None },

@@ -27,9 +27,4 @@ impl Tape {
     pub(super) fn rarely(&mut self, n: usize) -> bool {
         self.pick(n) == n - 1
     }
-
-    /// Whether nothing is left to choose.
-    pub(super) fn is_over(&self) -> bool {
-        self.at >= self.bytes.len()
-    }
 }

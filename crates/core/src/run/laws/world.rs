@@ -4,20 +4,36 @@ use serde_json::{Value, json};
 
 use super::tape::Tape;
 use crate::model::{FailureKind, Finish, ModelReply};
-use crate::run::trial::{Trial, not_done, refused, said, unclear};
 use crate::run::Event;
+use crate::run::trial::{Trial, not_done, refused, said, unclear};
 use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ResultStatus};
 
 const TOOLS: [&str; 20] = [
-    "look", "pay", "mail", "note", "charge", "refund", "ship", "order", "risky", "gate", "ask_user", "sign", "peek", "poll",
-    "wipe", "stamp", "find", "no_such_tool", "look around!", "",
+    "look",
+    "pay",
+    "mail",
+    "note",
+    "charge",
+    "refund",
+    "ship",
+    "order",
+    "risky",
+    "gate",
+    "ask_user",
+    "sign",
+    "peek",
+    "poll",
+    "wipe",
+    "stamp",
+    "find",
+    "no_such_tool",
+    "look around!",
+    "",
 ];
 
 /// Changes of the agent, so that in every other life its limits are in the way.
 pub(super) fn changes(tape: &mut Tape) -> Value {
-    let gate = |on_expiry: &str, approvals: u32| {
-        json!({"tool": "gate", "effect": "ask", "expires_ms": 3000, "on_expiry": on_expiry, "approvals": approvals})
-    };
+    let gate = |on_expiry: &str, approvals: u32| json!({"tool": "gate", "effect": "ask", "expires_ms": 3000, "on_expiry": on_expiry, "approvals": approvals});
     if tape.pick(2) == 0 {
         return json!({"policy": {"max_denials": 50, "rules": [gate("deny", 1)]}});
     }
@@ -38,7 +54,10 @@ pub(super) fn reply(tape: &mut Tape) -> ModelReply {
         0 => said(r#"{"n": 1}"#, &[]),
         1 => said("I think that it is done.", &[]),
         2 => tape.one(&[said(" ", &[]), said("", &[])]),
-        3 => ModelReply { finish: tape.one(&[Finish::Length, Finish::Length, Finish::Refusal]), ..said("and then", &[("pay", json!({}))]) },
+        3 => ModelReply {
+            finish: tape.one(&[Finish::Length, Finish::Length, Finish::Refusal]),
+            ..said("and then", &[("pay", json!({}))])
+        },
         4 if tape.rarely(6) => many_calls(tape),
         _ => {
             let count = 1 + tape.pick(5);
@@ -68,7 +87,8 @@ fn arguments(tape: &mut Tape) -> Value {
 /// How an attempt on the model fails.
 pub(super) fn model_failure(tape: &mut Tape, trial: &Trial) -> Event {
     use FailureKind::{CapOverWindow, ContextOverflow, Passing, Refused, Unusable};
-    let kind = tape.one(&[Passing, Passing, Passing, Passing, Unusable, ContextOverflow, CapOverWindow, Refused]);
+    let kind =
+        tape.one(&[Passing, Passing, Passing, Passing, Unusable, ContextOverflow, CapOverWindow, Refused]);
     let retry_after = tape.one(&[None, None, Some(0), Some(1_500), Some(400_000)]);
     trial.failed(kind, tape.one(&[503, 429, 400]), retry_after)
 }

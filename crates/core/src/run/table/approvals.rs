@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::permission::Effect;
 use crate::run::trial::{Trial, approved};
 use crate::run::{CallVerdict, EventType, Status};
-use crate::tool::Output;
+use crate::tool::{Attempt, ErrorCode, Output};
 
 const ONE: &str = r#"{"n":1}"#;
 
@@ -27,9 +27,24 @@ fn what_is_approved_runs() {
     assert_eq!(
         trial.tables.names(),
         [
-            "run.started", "step.started", "context.built", "model.started", "model.completed", "permission.decided",
-            "approval.requested", "run.waiting", "approval.decided", "run.resumed", "tool.started", "tool.completed",
-            "checkpoint.saved", "step.started", "context.built", "model.started", "model.completed", "run.finished",
+            "run.started",
+            "step.started",
+            "context.built",
+            "model.started",
+            "model.completed",
+            "permission.decided",
+            "approval.requested",
+            "run.waiting",
+            "approval.decided",
+            "run.resumed",
+            "tool.started",
+            "tool.completed",
+            "checkpoint.saved",
+            "step.started",
+            "context.built",
+            "model.started",
+            "model.completed",
+            "run.finished",
         ]
     );
     assert_eq!(trial.state.elapsed_ms(trial.now), 0, "waiting for people costs no time");
@@ -41,10 +56,16 @@ fn what_a_person_edited_runs_and_the_model_is_told() {
     let edited = Some((json!({"n": 7}), "key-7".into()));
     trial.must(trial.decided(0, approved(Effect::Allow, edited)));
     let entry = trial.tables.ledger.entries.values().next().expect("an entry");
-    assert_eq!((entry.row.input_hash.clone(), entry.row.idempotency_key.as_str()), (crate::json::input_hash(&json!({"n": 7})), "key-7"));
+    assert_eq!(
+        (entry.row.input_hash.clone(), entry.row.idempotency_key.as_str()),
+        (crate::json::input_hash(&json!({"n": 7})), "key-7")
+    );
     trial.works(0);
     let told = &trial.tables.messages[&3].content;
-    assert!(told.contains("changed the arguments") && told.contains(r#"{"n":7}"#) && told.ends_with("done 0"), "{told}");
+    assert!(
+        told.contains("changed the arguments") && told.contains(r#"{"n":7}"#) && told.ends_with("done 0"),
+        "{told}"
+    );
     let asked = &trial.tables.messages[&2].tool_calls[0];
     assert_eq!(asked.arguments, ONE, "the history keeps the model's call");
 }
@@ -54,8 +75,12 @@ fn the_same_again_is_denied_without_asking() {
     let mut trial = asked();
     trial.deny(0);
     assert_eq!(trial.result(0).0, "denied");
+    assert_eq!(trial.tables.names()[8..], ["approval.decided", "run.resumed", "checkpoint.saved"]);
     let told = &trial.tables.messages[&3].content;
-    assert!(told.contains(r#""status":"denied""#) && told.contains(r#""error_code":"PERMISSION_DENIED""#), "{told}");
+    assert!(
+        told.contains(r#""status":"denied""#) && told.contains(r#""error_code":"PERMISSION_DENIED""#),
+        "{told}"
+    );
     trial.calls(&[("risky", json!({"n": 1})), ("risky", json!({"n": 2}))]);
     assert_eq!(trial.stages(), ["denied", "asked"]);
     let decision = &trial.tables.calls[&trial.call(0)].decisions[0];
@@ -70,7 +95,10 @@ fn a_person_answers_instead_of_the_tool() {
     trial.must(trial.decided(0, CallVerdict::Answered(Output::plain("receipt 12"))));
     assert_eq!(trial.result(0), ("succeeded", None, "receipt 12".into()));
     assert!(trial.tables.ledger.entries.is_empty() && trial.state.denied.is_empty());
-    assert_eq!((trial.told(EventType::ToolStarted).len(), trial.told(EventType::ToolCompleted).len()), (0, 1));
+    assert_eq!(
+        (trial.told(EventType::ToolStarted).len(), trial.told(EventType::ToolCompleted).len()),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -86,6 +114,16 @@ fn nobody_decides() {
         assert_eq!(trial.told(EventType::ApprovalDecided)[0]["status"], "expired");
         assert_eq!(trial.state.end.as_ref().map(|end| end.reason.as_str()), reason);
     }
+}
+
+#[test]
+fn nothing_is_sent_again_when_an_expiry_ends_the_run() {
+    let rule = json!({"tool": "risky", "effect": "ask", "expires_ms": 2000, "on_expiry": "stop"});
+    let mut trial = Trial::begun(&json!({"policy": {"rules": [rule]}}));
+    trial.calls(&[("note", json!({})), ("risky", json!({}))]);
+    trial.attempt(0, Attempt::NotDone(ErrorCode::RateLimited, "busy".into(), Some(2000)));
+    trial.fire();
+    assert_eq!((trial.end().0, trial.entry(0)), ("approval_expired", ("failed", "none", 1)));
 }
 
 #[test]
@@ -124,7 +162,10 @@ fn a_waiting_call_holds_back_only_those_that_keep_order() {
     assert_eq!(trial.state.status, Status::Running);
     trial.works(2);
     trial.works(0);
-    assert_eq!((trial.stages(), trial.state.status), (vec!["succeeded", "asked", "succeeded", "ready"], Status::WaitingApproval));
+    assert_eq!(
+        (trial.stages(), trial.state.status),
+        (vec!["succeeded", "asked", "succeeded", "ready"], Status::WaitingApproval)
+    );
     trial.approve(1);
     assert_eq!(trial.stages()[1..], ["out", "succeeded", "ready"]);
     trial.works(1);
@@ -138,7 +179,10 @@ fn each_of_several_is_decided_on_its_own() {
     let mut trial = Trial::begun(&json!({}));
     trial.calls(&[("risky", json!({"n": 1})), ("risky", json!({"n": 2})), ("ask_user", json!({}))]);
     trial.approve(1);
-    assert_eq!((trial.stages(), trial.state.status), (vec!["asked", "ready", "ready"], Status::WaitingApproval));
+    assert_eq!(
+        (trial.stages(), trial.state.status),
+        (vec!["asked", "ready", "ready"], Status::WaitingApproval)
+    );
     trial.deny(0);
     assert_eq!(trial.stages(), ["denied", "out", "ready"]);
     trial.works(1);

@@ -22,6 +22,7 @@ fn calls_within_the_limit_run_the_rest_are_rejected_and_the_run_ends() {
     trial.works(1);
     assert_eq!(trial.end(), ("max_tool_calls", "max_tool_calls".into()));
     assert_eq!(trial.result(2).1, Some("BUDGET_EXHAUSTED"));
+    assert_eq!(trial.tables.calls[&trial.call(2)].row.validation.as_str(), "over_limit");
     // Exactly at the limit is within it.
     let mut trial = within(json!({"max_tool_calls": 2}));
     trial.calls(&calls[..2]);
@@ -98,8 +99,10 @@ fn more_is_asked_for_between_steps() {
     trial.works(0);
     assert_eq!((trial.state.phase, trial.state.status), (Phase::Budget, Status::WaitingApproval));
     assert_eq!(trial.tables.pending()[0].kind.as_str(), "budget");
-    let (little, enough) =
-        (BudgetPatch { max_tokens: Some(9_999), ..BudgetPatch::default() }, BudgetPatch { max_steps: Some(2), ..BudgetPatch::default() });
+    let (little, enough) = (
+        BudgetPatch { max_tokens: Some(9_999), ..BudgetPatch::default() },
+        BudgetPatch { max_steps: Some(2), ..BudgetPatch::default() },
+    );
     assert!(!trial.state.is_enough(&little) && trial.state.is_enough(&enough));
     trial.budget(little);
     assert_eq!(trial.state.phase, Phase::Budget);
@@ -125,7 +128,10 @@ fn more_is_asked_for_within_a_step_too() {
     let mut trial = within(json!({"max_tokens": 50, "on_exhausted": "ask"}));
     trial.replies(&dear(40));
     let ask = trial.state.budget_ask.expect("an ask");
-    assert_eq!((ask.back_to, trial.state.status, trial.state.is_step_open()), (Phase::Model, Status::WaitingApproval, true));
+    assert_eq!(
+        (ask.back_to, trial.state.status, trial.state.is_step_open()),
+        (Phase::Model, Status::WaitingApproval, true)
+    );
     trial.budget(BudgetPatch { max_tokens: Some(90), ..BudgetPatch::default() });
     assert_eq!(outstanding(&trial.state), [Command::CallModel { step: 1, attempt: 1 }]);
     trial.says("whole");
@@ -159,7 +165,13 @@ fn time_is_up_while_it_reads() {
     trial.fire();
     assert_eq!((trial.end().0, trial.entry(0)), ("timeout", ("failed", "none", 1)));
     assert_eq!((trial.now - DAWN, trial.stages()), (1200, vec!["cancelled"]));
-    assert!(trial.tables.ended.as_ref().is_some_and(|(answer, _)| answer.as_deref().is_some_and(|a| a.contains("look"))));
+    assert!(
+        trial
+            .tables
+            .ended
+            .as_ref()
+            .is_some_and(|(answer, _)| answer.as_deref().is_some_and(|a| a.contains("look")))
+    );
 }
 
 #[test]
@@ -170,7 +182,12 @@ fn time_is_up_while_a_write_is_out() {
         (Some(unclear()), "uncertain", ("uncertain", "possible", 1)),
     ] {
         let mut trial = within(json!({"timeout_ms": 1200}));
-        trial.calls(&[("note", json!({})), ("look", json!({})), ("ask_user", json!({})), ("sign", json!({}))]);
+        trial.calls(&[
+            ("note", json!({})),
+            ("look", json!({})),
+            ("ask_user", json!({})),
+            ("sign", json!({})),
+        ]);
         trial.fire();
         assert_eq!(trial.state.status, Status::Running, "it waits for the write");
         assert_eq!(outstanding(&trial.state), [Command::RunTool { call: trial.call(0), attempt: 1 }]);
@@ -186,7 +203,11 @@ fn time_is_up_while_a_write_is_out() {
 #[test]
 fn nothing_is_begun_when_time_is_up() {
     // The far side says that it didn't happen: it isn't sent again, and nobody is asked.
-    for (state, entry) in [(Reconciled::NotApplied, "failed"), (Reconciled::Unknown, "uncertain"), (Reconciled::Applied, "succeeded")] {
+    for (state, entry) in [
+        (Reconciled::NotApplied, "failed"),
+        (Reconciled::Unknown, "uncertain"),
+        (Reconciled::Applied, "succeeded"),
+    ] {
         let mut trial = within(json!({"timeout_ms": 1200}));
         trial.calls(&[("refund", json!({}))]);
         trial.fire();
@@ -197,7 +218,8 @@ fn nothing_is_begun_when_time_is_up() {
         assert!(trial.tables.approvals.is_empty());
     }
     // A business key that turns out to be free isn't used any more.
-    let mut trial = Trial::begun(&json!({"budgets": {"timeout_ms": 1200}, "tools": {"order": {"parallel_safe": true}}}));
+    let mut trial =
+        Trial::begun(&json!({"budgets": {"timeout_ms": 1200}, "tools": {"order": {"parallel_safe": true}}}));
     trial.calls(&[("note", json!({})), ("order", json!({"n": 1}))]);
     trial.fire();
     trial.must(Event::KeyFree { at: trial.now, call: trial.call(1) });

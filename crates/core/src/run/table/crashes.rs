@@ -10,9 +10,16 @@ use crate::tool::Reconciled;
 #[test]
 fn in_every_place() {
     for (place, stage) in [
-        ("asked", "asked"), ("ready", "ready"), ("key", "key"), ("backoff", "backoff"), ("parked", "parked"),
-        ("reconciling", "reconciling"), ("asked_uncertain", "asked uncertain"), ("done", "succeeded"),
-        ("out", "uncertain"), ("ending", "uncertain"),
+        ("asked", "asked"),
+        ("ready", "ready"),
+        ("key", "key"),
+        ("backoff", "backoff"),
+        ("parked", "parked"),
+        ("reconciling", "reconciling"),
+        ("asked_uncertain", "asked uncertain"),
+        ("done", "succeeded"),
+        ("out", "uncertain"),
+        ("ending", "uncertain"),
     ] {
         let (mut trial, index) = samples::at(place);
         let before = outstanding(&trial.state);
@@ -34,7 +41,11 @@ fn in_every_place() {
 #[test]
 fn what_was_out_is_sent_again_only_where_that_is_safe() {
     for (tool, stage) in [
-        ("look", "out"), ("peek", "failed"), ("charge", "out"), ("refund", "reconciling"), ("pay", "uncertain"),
+        ("look", "out"),
+        ("peek", "failed"),
+        ("charge", "out"),
+        ("refund", "reconciling"),
+        ("pay", "uncertain"),
         ("mail", "uncertain"),
     ] {
         let mut trial = Trial::begun(&json!({}));
@@ -42,7 +53,9 @@ fn what_was_out_is_sent_again_only_where_that_is_safe() {
         trial.dies();
         assert_eq!(trial.stages()[0], stage, "{tool}");
         if stage == "out" {
-            assert!(outstanding(&trial.state).contains(&Command::RunTool { call: trial.call(0), attempt: 2 }));
+            assert!(
+                outstanding(&trial.state).contains(&Command::RunTool { call: trial.call(0), attempt: 2 })
+            );
         }
     }
     // An attempt that may have happened can't become clear by a second one's refusal.

@@ -55,7 +55,11 @@ fn a_read_that_is_out_is_given_up_at_a_cancel() {
 fn the_runtime_itself_can_not_go_on() {
     let mut trial = Trial::begun(&json!({}));
     trial.calls(&[("pay", json!({}))]);
-    trial.must(Event::Broken { at: trial.now, code: "agent_unreadable".into(), detail: "it can't be read".into() });
+    trial.must(Event::Broken {
+        at: trial.now,
+        code: "agent_unreadable".into(),
+        detail: "it can't be read".into(),
+    });
     assert!(!trial.state.is_ended(), "the write is waited for");
     trial.works(0);
     assert_eq!(trial.end(), ("internal_error", "agent_unreadable".into()));

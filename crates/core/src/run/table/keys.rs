@@ -36,7 +36,8 @@ fn a_later_call_takes_the_outcome_of_the_first() {
         let (status, code, _) = trial.result(0);
         assert_eq!((status, code), got);
         assert!(trial.tables.ledger.entries.is_empty() && trial.told(EventType::ToolStarted).is_empty());
-        let ledger_id = trial.tables.calls[&trial.call(0)].result.as_ref().and_then(|(_, ledger_id)| *ledger_id);
+        let ledger_id =
+            trial.tables.calls[&trial.call(0)].result.as_ref().and_then(|(_, ledger_id)| *ledger_id);
         assert_eq!((ledger_id.is_some(), trial.state.used.tool_calls), (same_input, 0));
         assert_eq!(trial.state.is_ended(), got.0 == "uncertain");
     }
@@ -71,7 +72,8 @@ fn the_caller_gives_no_answer() {
     let mut trial = Trial::begun(&json!({}));
     trial.calls(&[("sign", json!({}))]);
     trial.fire();
-    let told: Vec<_> = trial.told(EventType::RunWaiting).into_iter().map(|data| data["for"].as_str()).collect();
+    let told: Vec<_> =
+        trial.told(EventType::RunWaiting).into_iter().map(|data| data["for"].as_str()).collect();
     assert_eq!((told, trial.state.status), (vec![Some("tool"), Some("approval")], Status::WaitingApproval));
 }
 

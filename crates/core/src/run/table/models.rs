@@ -28,7 +28,8 @@ fn retries_then_the_fallback_then_the_end() {
 
 #[test]
 fn a_pause_longer_than_the_time_left_is_not_waited_for() {
-    let mut trial = Trial::begun(&json!({"budgets": {"timeout_ms": 5000}, "model": {"provider": "p", "model": "m"}}));
+    let mut trial =
+        Trial::begun(&json!({"budgets": {"timeout_ms": 5000}, "model": {"provider": "p", "model": "m"}}));
     trial.build();
     trial.must(trial.failed(FailureKind::Passing, 429, Some(6_000)));
     assert_eq!(trial.end(), ("model_error", "rate_limited".into()));
@@ -40,7 +41,10 @@ fn a_context_that_is_too_long_is_rebuilt_once() {
     trial.model_fails(FailureKind::ContextOverflow, 400);
     assert_eq!((trial.state.phase, outstanding(&trial.state)), (Phase::Rebuild, vec![Command::BuildContext]));
     trial.build();
-    assert_eq!((trial.state.step, trial.state.used.steps, trial.told(EventType::StepStarted).len()), (1, 1, 1));
+    assert_eq!(
+        (trial.state.step, trial.state.used.steps, trial.told(EventType::StepStarted).len()),
+        (1, 1, 1)
+    );
     trial.model_fails(FailureKind::ContextOverflow, 400);
     assert_eq!(trial.end().0, "context_overflow");
 }
@@ -69,7 +73,11 @@ fn a_useless_reply_is_asked_for_once_more() {
         let mut trial = Trial::begun(&changes);
         trial.replies(reply);
         assert_eq!(outstanding(&trial.state), [Command::CallModel { step: 1, attempt: 1 }], "{end:?}");
-        assert_eq!((trial.state.calls.len(), trial.tables.messages.len()), (0, 1), "nothing of it runs or is kept");
+        assert_eq!(
+            (trial.state.calls.len(), trial.tables.messages.len()),
+            (0, 1),
+            "nothing of it runs or is kept"
+        );
         let mut other = Trial::begun(&changes);
         other.replies(reply);
         trial.replies(reply);
@@ -78,6 +86,22 @@ fn a_useless_reply_is_asked_for_once_more() {
         other.says("{}");
         assert_eq!((other.end().0, other.state.used.steps), ("final_answer", 1));
     }
+}
+
+#[test]
+fn every_step_asks_anew() {
+    let mut trial =
+        Trial::begun(&json!({"model": {"provider": "main", "model": "m", "retry": {"max_attempts": 1},
+        "fallbacks": [{"provider": "alt", "model": "n"}]}}));
+    for n in 0..2 {
+        trial.replies(&said("", &[]));
+        trial.model_fails(FailureKind::Passing, 503);
+        trial.calls(&[("look", json!({"n": n}))]);
+        trial.works(0);
+    }
+    let asked: Vec<_> =
+        trial.told(EventType::ModelFailed).iter().map(|data| data["attempt"].as_u64()).collect();
+    assert_eq!(asked, [Some(1), Some(2), Some(1), Some(2)]);
 }
 
 #[test]

@@ -104,14 +104,28 @@ fn a_state_of_version_1_is_read() {
     assert_eq!(round_trip(&state), state);
     if STATE_VERSION == 1 {
         let stored: serde_json::Value = serde_json::from_str(text).expect("JSON");
-        assert_eq!(serde_json::to_value(&state).expect("JSON"), stored, "the form changed: give it a new version");
+        assert_eq!(
+            serde_json::to_value(&state).expect("JSON"),
+            stored,
+            "the form changed: give it a new version"
+        );
     }
 }
 
 /// A state with everything in it.
 fn sample() -> RunState {
-    let places =
-        ["asked", "ready", "key", "out", "backoff", "parked", "reconciling", "asked_uncertain", "done", "ending"];
+    let places = [
+        "asked",
+        "ready",
+        "key",
+        "out",
+        "backoff",
+        "parked",
+        "reconciling",
+        "asked_uncertain",
+        "done",
+        "ending",
+    ];
     let (mut state, calls): (RunState, Vec<Call>) = {
         let (base, _) = at("asked");
         let calls = places.iter().map(|place| {
@@ -137,7 +151,8 @@ fn sample() -> RunState {
     state.budgets.max_cost_microusd = Some(5_000_000);
     let approval_id = ApprovalId(uuid::Uuid::from_u128(9));
     let expires_at = crate::run::trial::DAWN;
-    state.budget_ask = Some(BudgetAsk { approval_id, limit: Limit::MaxCost, expires_at, back_to: Phase::Model });
+    state.budget_ask =
+        Some(BudgetAsk { approval_id, limit: Limit::MaxCost, expires_at, back_to: Phase::Model });
     state.status = Status::WaitingApproval;
     state.deaths = 1;
     assert!(state.calls.iter().any(|call| matches!(call.stage, Stage::Done(_))));

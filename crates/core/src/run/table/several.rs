@@ -13,7 +13,8 @@ fn results_stand_in_call_order_whatever_came_first() {
     for index in [2, 0, 1] {
         trial.works(index);
     }
-    let told: Vec<_> = trial.tables.messages.values().skip(2).map(|message| message.content.as_str()).collect();
+    let told: Vec<_> =
+        trial.tables.messages.values().skip(2).map(|message| message.content.as_str()).collect();
     assert_eq!(told, ["done 0", "done 1", "done 2"]);
     trial.steer();
     trial.build();
@@ -51,9 +52,32 @@ fn what_is_no_legal_call_is_told_and_not_run() {
     let codes: Vec<_> = (0..4).map(|index| trial.result(index).1).collect();
     let bad = Some("INVALID_ARGUMENTS");
     assert_eq!(codes, [Some("NOT_FOUND"), bad, bad, bad]);
-    let calls: Vec<_> = trial.tables.messages[&2].tool_calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
-    assert_eq!(calls, [("no_such_tool_", r#"{"n":1}"#), ("pay", "{}"), ("pay", "{}"), ("pay", r#"{"n":"one"}"#), ("look", "{}")]);
+    let calls: Vec<_> = trial.tables.messages[&2]
+        .tool_calls
+        .iter()
+        .map(|call| (call.name.as_str(), call.arguments.as_str()))
+        .collect();
+    assert_eq!(
+        calls,
+        [
+            ("no_such_tool_", r#"{"n":1}"#),
+            ("pay", "{}"),
+            ("pay", "{}"),
+            ("pay", r#"{"n":"one"}"#),
+            ("look", "{}")
+        ]
+    );
     assert_eq!(trial.told(EventType::PermissionDecided).len(), 1);
+}
+
+#[test]
+fn digits_survive_the_journal() {
+    let input = r#"{"m":1.50,"n":12345678901234567890}"#;
+    let mut trial = Trial::begun(&json!({}));
+    trial.calls(&[("look", json!(input))]);
+    assert_eq!(trial.tables.messages[&2].tool_calls[0].arguments, input);
+    assert_eq!(trial.tables.calls[&trial.call(0)].row.input.to_string(), input);
+    trial.check_journal();
 }
 
 #[test]
@@ -99,10 +123,16 @@ fn the_same_error_again_and_again() {
     assert_eq!((trial.end().0, trial.state.step), ("same_error_repeated", 3));
     // Rejected calls count, in call order: the third ends the run, and what has not begun doesn't.
     let mut trial = Trial::begun(&guard);
-    trial.calls(&[("pay", json!({"n": "a"})), ("pay", json!({"n": "b"})), ("pay", json!({"n": "c"})), ("pay", json!({"n": 1}))]);
+    trial.calls(&[
+        ("pay", json!({"n": "a"})),
+        ("pay", json!({"n": "b"})),
+        ("pay", json!({"n": "c"})),
+        ("pay", json!({"n": 1})),
+    ]);
     assert_eq!((trial.end().0, trial.stages()[3]), ("same_error_repeated", "cancelled"));
     // Model failures are no loop, nor are calls over a limit.
-    let mut trial = Trial::begun(&json!({"loop_guard": guard["loop_guard"], "budgets": {"max_tool_calls": 1}}));
+    let mut trial =
+        Trial::begun(&json!({"loop_guard": guard["loop_guard"], "budgets": {"max_tool_calls": 1}}));
     let calls: Vec<_> = (0..8).map(|n| ("look", json!({"n": n}))).collect();
     trial.calls(&calls);
     trial.works(0);

@@ -114,6 +114,14 @@ fn a_far_side_that_dedupes_is_asked_again_with_the_same_key() {
     trial.fire();
     trial.works(0);
     assert_eq!(trial.entry(0), ("succeeded", "committed", 2));
+    let mut trial = Trial::begun(&json!({"tools": {"charge": {"retry": {"max_attempts": 4}}}}));
+    trial.calls(&[("charge", json!({}))]);
+    for outcome in [unclear(), not_done(), not_done()] {
+        trial.attempt(0, outcome);
+        trial.fire();
+    }
+    trial.attempt(0, refused());
+    assert_eq!(trial.entry(0), ("uncertain", "possible", 4), "it isn't forgotten");
 }
 
 #[test]

@@ -30,13 +30,17 @@ impl Trial {
         let retry = state.phase == Phase::Model && state.model.not_before.is_some()
             || state.calls.iter().any(|call| matches!(call.stage, Stage::Backoff { .. }));
         match state.status {
-            Status::Running if state.ending.is_some() => assert!(!commands.is_empty(), "it ends when they are done"),
+            Status::Running if state.ending.is_some() => {
+                assert!(!commands.is_empty(), "it ends when they are done")
+            }
             Status::Running => {
                 assert!(!commands.is_empty() || retry, "stuck: {state:?}");
                 assert!(!retry || next_due(state).is_some());
             }
             Status::WaitingApproval => assert!(!self.tables.pending().is_empty(), "it waits for nobody"),
-            Status::WaitingTool => assert!(state.calls.iter().any(|call| matches!(call.stage, Stage::Parked { .. }))),
+            Status::WaitingTool => {
+                assert!(state.calls.iter().any(|call| matches!(call.stage, Stage::Parked { .. })))
+            }
             _ => assert!(commands.is_empty()),
         }
         if state.status.is_waiting() {
@@ -46,12 +50,24 @@ impl Trial {
         }
     }
 
-    /// Nothing begins over a limit.
+    /// Nothing begins over a limit, nor in a run that ends.
     fn check_limits(&self, records: &[Record]) {
         let (state, tables) = (&self.state, &self.tables);
-        assert_eq!(state.used.tool_calls as usize, tables.ledger.entries.len(), "each executed call has its entry");
+        if state.ending.is_some() || state.is_ended() {
+            let sends =
+                |record: &Record| matches!(record, Record::LedgerOpened(_) | Record::LedgerAttempt { .. });
+            assert!(!records.iter().any(sends), "something is sent by a run that ends");
+            assert_eq!(next_due(state), None, "it waits for writes alone");
+        }
+        assert_eq!(
+            state.used.tool_calls as usize,
+            tables.ledger.entries.len(),
+            "each executed call has its entry"
+        );
         assert_eq!(state.used.steps, state.step);
-        let begins = |wanted: EventType| records.iter().any(|r| matches!(r, Record::Event { kind, .. } if *kind == wanted));
+        let begins = |wanted: EventType| {
+            records.iter().any(|r| matches!(r, Record::Event { kind, .. } if *kind == wanted))
+        };
         if begins(EventType::StepStarted) {
             assert!(state.used.steps <= state.budgets.max_steps);
         }
@@ -116,9 +132,15 @@ impl Trial {
             _ => {
                 let answer = answer.as_deref().expect("a sentence of the runtime's");
                 let error = error.as_ref().expect("an error");
-                assert!(["code", "message"].iter().all(|name| error[name].as_str().is_some_and(|text| !text.is_empty())));
+                assert!(
+                    ["code", "message"]
+                        .iter()
+                        .all(|name| error[name].as_str().is_some_and(|text| !text.is_empty()))
+                );
                 assert_eq!(error["step"].as_u64(), (state.step > 0).then_some(u64::from(state.step)));
-                for word in [end.tool_name.clone(), end.step.map(|step| format!("step {step}"))].into_iter().flatten() {
+                for word in
+                    [end.tool_name.clone(), end.step.map(|step| format!("step {step}"))].into_iter().flatten()
+                {
                     assert!(answer.contains(&word), "{answer:?} names {word}");
                 }
             }

@@ -25,7 +25,8 @@ pub(super) fn check(trial: &Trial, records: &[Record]) {
 fn check_ends(trial: &Trial, events: &[Told]) {
     use EventType::{RunCancelled, RunFailed, RunFinished};
     let is_end = |event: &Told| matches!(event.kind, RunFinished | RunFailed | RunCancelled);
-    let ends: Vec<usize> = events.iter().enumerate().filter(|(_, event)| is_end(event)).map(|(i, _)| i).collect();
+    let ends: Vec<usize> =
+        events.iter().enumerate().filter(|(_, event)| is_end(event)).map(|(i, _)| i).collect();
     let wanted = if trial.state.is_ended() { vec![events.len() - 1] } else { vec![] };
     assert_eq!(ends, wanted, "one terminal event, the last");
     if let (true, Some(last)) = (trial.state.is_ended(), events.last()) {
@@ -62,8 +63,8 @@ fn check_waits(trial: &Trial, events: &[Told]) {
 /// No call starts undecided, and each is told of once.
 fn check_calls(events: &[Told]) {
     use EventType::{
-        ApprovalDecided, ApprovalRequested, CheckpointSaved, PermissionDecided, StepStarted, ToolCompleted, ToolReconciled,
-        ToolRejected, ToolStarted,
+        ApprovalDecided, ApprovalRequested, CheckpointSaved, PermissionDecided, StepStarted, ToolCompleted,
+        ToolReconciled, ToolRejected, ToolStarted,
     };
     let (mut allowed, mut started, mut over) = (HashSet::new(), HashSet::new(), HashSet::new());
     let mut unsaved = false;
@@ -107,16 +108,20 @@ fn named(call: Option<&str>, event: &Told) -> String {
 
 /// Context, model, permission, tools: the first of each in this order, within each step.
 fn check_step(step: u32, events: &[Told]) {
-    use EventType::{ContextBuilt, ModelCompleted, ModelStarted, PermissionDecided, StepStarted, ToolStarted};
-    let order: Vec<EventType> = events.iter().filter(|event| event.step == Some(step)).map(|event| event.kind).collect();
+    use EventType::{
+        ContextBuilt, ModelCompleted, ModelStarted, PermissionDecided, StepStarted, ToolStarted,
+    };
+    let order: Vec<EventType> =
+        events.iter().filter(|event| event.step == Some(step)).map(|event| event.kind).collect();
     let wanted = [StepStarted, ContextBuilt, ModelStarted, ModelCompleted, PermissionDecided, ToolStarted];
-    let firsts: Vec<usize> = wanted.iter().filter_map(|kind| order.iter().position(|known| known == kind)).collect();
+    let firsts: Vec<usize> =
+        wanted.iter().filter_map(|kind| order.iter().position(|known| known == kind)).collect();
     assert!(firsts.is_sorted(), "step {step} ran in the order {order:?}");
     assert!(order.iter().filter(|kind| **kind == StepStarted).count() == 1 && order[0] == StepStarted);
     assert!(order.iter().filter(|kind| **kind == ModelCompleted).count() <= 1, "one reply a step is taken");
 }
 
 /// Of an event's data, what a test wants to see.
-pub(super) fn told<'a>(events: &'a [Told], kind: EventType) -> impl Iterator<Item = &'a Value> {
+pub(super) fn told(events: &[Told], kind: EventType) -> impl Iterator<Item = &Value> {
     events.iter().filter(move |event| event.kind == kind).map(|event| &event.data)
 }

@@ -20,7 +20,10 @@ pub(super) fn check<'a>(messages: impl Iterator<Item = (&'a u64, &'a Message)>) 
             Role::User => assert!(open.is_empty() && !message.content.is_empty()),
             Role::Assistant => {
                 assert!(open.is_empty(), "an answer comes before the results of {open:?}");
-                assert!(!message.tool_calls.is_empty() || !message.content.trim().is_empty(), "an empty answer");
+                assert!(
+                    !message.tool_calls.is_empty() || !message.content.trim().is_empty(),
+                    "an empty answer"
+                );
                 assert!(message.tool_calls.len() <= MAX_CALLS);
                 for call in &message.tool_calls {
                     assert!(used.insert(call.id), "a call's id is used once");

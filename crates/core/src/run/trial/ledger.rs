@@ -47,7 +47,10 @@ impl Ledger {
             }
             EntryStatus::Failed => assert!(outcome.effect == Effect::None && outcome.error_code.is_some()),
             EntryStatus::Uncertain => {
-                assert_eq!((outcome.effect, outcome.error_code), (Effect::Possible, Some(ErrorCode::SideEffectUncertain)));
+                assert_eq!(
+                    (outcome.effect, outcome.error_code),
+                    (Effect::Possible, Some(ErrorCode::SideEffectUncertain))
+                );
                 assert!(entry.row.writes, "only a write can be uncertain");
             }
         }
@@ -58,7 +61,8 @@ impl Ledger {
     pub(super) fn settled(&mut self, id: LedgerId, applied: bool) {
         let entry = self.entries.get_mut(&id).expect("an entry");
         assert_eq!(entry.outcome, Some(Outcome::uncertain()), "only what is uncertain is settled");
-        entry.outcome = Some(if applied { Outcome::succeeded(true) } else { Outcome::failed(ErrorCode::Unavailable) });
+        entry.outcome =
+            Some(if applied { Outcome::succeeded(true) } else { Outcome::failed(ErrorCode::Unavailable) });
     }
 
     /// Entries whose outcome nobody has written.

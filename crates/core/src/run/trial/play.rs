@@ -12,8 +12,8 @@ use crate::model::{FailureKind, Finish, ModelFailure, ModelReply, ReplyCall, Usa
 use crate::permission::{CallFacts, Effect, Judgement, judge};
 use crate::reply::{self, ReadCall};
 use crate::run::{
-    Approval, CallVerdict, Event, EventType, KeyHolder, NewCall, Phase, Record, Reconciliation, ReplyFacts, Stage, Submitted,
-    SubmittedStatus,
+    Approval, CallVerdict, Event, EventType, KeyHolder, NewCall, Phase, Reconciliation, Record, ReplyFacts,
+    Stage, Submitted, SubmittedStatus,
 };
 use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ResultStatus, ToolResult};
 
@@ -118,8 +118,14 @@ impl Trial {
         self.must(self.failed(kind, status, None))
     }
 
-    pub(in crate::run) fn failed(&self, kind: FailureKind, status: u16, retry_after_ms: Option<u64>) -> Event {
-        let failure = ModelFailure { kind, status: Some(status), message: "no".into(), retry_after_ms, usage: None };
+    pub(in crate::run) fn failed(
+        &self,
+        kind: FailureKind,
+        status: u16,
+        retry_after_ms: Option<u64>,
+    ) -> Event {
+        let failure =
+            ModelFailure { kind, status: Some(status), message: "no".into(), retry_after_ms, usage: None };
         Event::ModelFailed { at: self.now, failure, cost_microusd: 0, jitter: 500 }
     }
 
@@ -137,7 +143,13 @@ impl Trial {
     }
 
     pub(in crate::run) fn decided(&self, index: usize, verdict: CallVerdict) -> Event {
-        Event::CallDecided { at: self.now, call: self.call(index), verdict, by: "user:ann".into(), reason: None }
+        Event::CallDecided {
+            at: self.now,
+            call: self.call(index),
+            verdict,
+            by: "user:ann".into(),
+            reason: None,
+        }
     }
 
     pub(in crate::run) fn approve(&mut self, index: usize) -> Vec<Record> {
@@ -155,7 +167,13 @@ impl Trial {
     }
 
     pub(in crate::run) fn settled(&self, index: usize, applied: bool) -> Event {
-        Event::EffectSettled { at: self.now, call: self.call(index), applied, content: None, by: "key_a".into() }
+        Event::EffectSettled {
+            at: self.now,
+            call: self.call(index),
+            applied,
+            content: None,
+            by: "key_a".into(),
+        }
     }
 
     pub(in crate::run) fn submitted(&self, index: usize, status: SubmittedStatus) -> Event {
@@ -245,7 +263,8 @@ impl Trial {
     /// A call's ledger entry: status, effect, attempts.
     pub(in crate::run) fn entry(&self, index: usize) -> (&'static str, &'static str, u32) {
         let entry = &self.tables.ledger.entries[&self.state.calls[index].ledger_id()];
-        let (status, effect) = entry.outcome.map_or(("started", "none"), |o| (o.status.as_str(), o.effect.as_str()));
+        let (status, effect) =
+            entry.outcome.map_or(("started", "none"), |o| (o.status.as_str(), o.effect.as_str()));
         (status, effect, entry.attempts)
     }
 }

@@ -85,9 +85,15 @@ impl Tables {
             }
             Record::Message(message) => self.message(message.clone()),
             Record::StepOpened { number, .. } => {
-                assert_ne!(self.steps.insert(*number, false), Some(true), "a closed step is not opened again");
+                assert_ne!(
+                    self.steps.insert(*number, false),
+                    Some(true),
+                    "a closed step is not opened again"
+                );
             }
-            Record::StepModel { number, .. } => assert_eq!(self.steps.get(number), Some(&false), "an open step"),
+            Record::StepModel { number, .. } => {
+                assert_eq!(self.steps.get(number), Some(&false), "an open step")
+            }
             Record::StepClosed { number } => {
                 assert_eq!(self.steps.insert(*number, true), Some(false), "a step is closed once");
             }
@@ -165,7 +171,11 @@ impl Tables {
 
     /// Approvals that nobody has decided.
     pub(in crate::run) fn pending(&self) -> Vec<&ApprovalRow> {
-        self.approvals.values().filter(|(_, status)| *status == ApprovalStatus::Pending).map(|(row, _)| row).collect()
+        self.approvals
+            .values()
+            .filter(|(_, status)| *status == ApprovalStatus::Pending)
+            .map(|(row, _)| row)
+            .collect()
     }
 
     /// The names of the events so far.

@@ -17,6 +17,9 @@ fn the_route_table_is_the_document() {
         .collect();
     let not_served: Vec<_> = written.difference(&served).collect();
     let not_written: Vec<_> = served.difference(&written).collect();
-    assert!(not_served.is_empty() && not_written.is_empty(), "not served: {not_served:?}; not written: {not_written:?}");
+    assert!(
+        not_served.is_empty() && not_written.is_empty(),
+        "not served: {not_served:?}; not written: {not_written:?}"
+    );
     assert_eq!(answerable_api::operations().len(), served.len(), "a route stands twice in the table");
 }

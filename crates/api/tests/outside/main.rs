@@ -1,0 +1,7 @@
+//! The API from outside, asked without a network.
+
+mod routes;
+mod runs;
+mod settings;
+mod strangers;
+mod world;

@@ -1,0 +1,93 @@
+//! Row-level security itself: statements that name no tenant see one tenant's rows alone, although the connection is a
+//! superuser's.
+
+use std::collections::BTreeMap;
+
+use answerable_core::id::TenantId;
+use answerable_testkit::TestDatabase;
+use serde_json::{Map, json};
+use sqlx::AssertSqlSafe;
+
+use crate::{ConnectOptions, Sealer, Signals, Store};
+
+/// Every table with a tenant.
+async fn tables(store: &Store) -> Vec<String> {
+    sqlx::query_scalar(
+        "SELECT table_name::text FROM information_schema.columns
+         WHERE table_schema = 'public' AND column_name = 'tenant_id' AND table_name !~ '^(events|journal)_'",
+    )
+    .fetch_all(store.pool())
+    .await
+    .expect("tables")
+}
+
+async fn store(database: &TestDatabase) -> Store {
+    let options = ConnectOptions { url: database.url.clone(), max_connections: 4, prepared_statements: true };
+    Store::connect(&options, Sealer::new(&[7; 32]), Signals::new().0).expect("a store")
+}
+
+/// A tenant with rows in the tables that need no run.
+async fn tenant(store: &Store) -> TenantId {
+    let mut tx = store.system().await.expect("tx");
+    let tenant = TenantId(tx.tenant_create("a", &Map::new()).await.expect("a tenant").tenant_id);
+    tx.commit().await.expect("commit");
+    let mut tx = store.tenant(tenant).await.expect("tx");
+    tx.secret_put("shop", &"s".into()).await.expect("a secret");
+    tx.signing_secrets().await.expect("a signing secret");
+    tx.policy_put(&json!({})).await.expect("a policy");
+    tx.thread_create(&BTreeMap::new()).await.expect("a thread");
+    tx.commit().await.expect("commit");
+    tenant
+}
+
+#[tokio::test]
+async fn statements_without_a_tenant_see_their_own_rows_alone() {
+    let database = TestDatabase::create().await.expect("a database");
+    let store = store(&database).await;
+    let (a, b) = (tenant(&store).await, tenant(&store).await);
+    let tables = tables(&store).await;
+    assert!(tables.len() >= 27, "{tables:?}");
+    for table in &tables {
+        for (own, other) in [(a, b), (b, a)] {
+            let mut tx = store.tenant(own).await.expect("tx");
+            let count = format!("SELECT count(*) FROM {table} WHERE tenant_id <> '{}'", own.0);
+            let strange: i64 =
+                sqlx::query_scalar(AssertSqlSafe(count)).fetch_one(tx.conn()).await.expect("a count");
+            assert_eq!(strange, 0, "{table} shows another tenant's rows");
+            let delete = format!("DELETE FROM {table} WHERE tenant_id = '{}'", other.0);
+            let done =
+                sqlx::query(AssertSqlSafe(delete)).execute(tx.conn()).await.expect("nothing to delete");
+            assert_eq!(done.rows_affected(), 0, "{table} lets another tenant's rows be deleted");
+        }
+    }
+    let mut tx = store.tenant(a).await.expect("tx");
+    let own: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM secrets").fetch_one(tx.conn()).await.expect("a count");
+    assert_eq!(own, 1);
+    let stolen = sqlx::query(
+        "INSERT INTO threads (tenant_id, thread_id, workspace_id) VALUES ($1, gen_random_uuid(), gen_random_uuid())",
+    );
+    assert!(stolen.bind(b.0).execute(tx.conn()).await.is_err(), "a row was written for another tenant");
+}
+
+#[tokio::test]
+async fn the_system_role_reaches_no_settings_or_bodies() {
+    let database = TestDatabase::create().await.expect("a database");
+    let store = store(&database).await;
+    tenant(&store).await;
+    for table in [
+        "secrets",
+        "signing_secrets",
+        "providers",
+        "tenant_policies",
+        "messages",
+        "calls",
+        "artifacts",
+        "events",
+    ] {
+        let mut tx = store.system().await.expect("tx");
+        let count = format!("SELECT count(*) FROM {table}");
+        let seen = sqlx::query_scalar::<_, i64>(AssertSqlSafe(count)).fetch_one(tx.conn()).await;
+        assert!(seen.is_err(), "{table} is open to the system role");
+    }
+}

@@ -1,0 +1,64 @@
+//! Whole-server tests: the real program, a real PostgreSQL, HTTP. A module for each thing that must be true.
+
+#[cfg(test)]
+mod agents;
+#[cfg(test)]
+mod approvals;
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod budgets;
+#[cfg(test)]
+mod cancel;
+#[cfg(test)]
+mod client_tools;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod database_away;
+#[cfg(test)]
+mod decision_links;
+#[cfg(test)]
+mod denial;
+#[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod grants;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod idempotency;
+#[cfg(test)]
+mod keys;
+#[cfg(test)]
+mod loops;
+#[cfg(test)]
+mod models;
+#[cfg(test)]
+mod output;
+#[cfg(test)]
+mod own_pages;
+#[cfg(test)]
+mod pages;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod schedule;
+#[cfg(test)]
+mod secrets;
+#[cfg(test)]
+mod steering;
+#[cfg(test)]
+mod strangers;
+#[cfg(test)]
+mod streams;
+#[cfg(test)]
+mod takeover;
+#[cfg(test)]
+mod threads;
+#[cfg(test)]
+mod uncertain;
+#[cfg(test)]
+mod validation;
+#[cfg(test)]
+mod waiting;

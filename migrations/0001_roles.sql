@@ -7,12 +7,20 @@ DECLARE
     role text;
 BEGIN
     FOREACH role IN ARRAY ARRAY['answerable_app', 'answerable_system'] LOOP
-        BEGIN
-            EXECUTE format('CREATE ROLE %I NOLOGIN NOINHERIT NOBYPASSRLS NOSUPERUSER NOCREATEDB NOCREATEROLE', role);
-        EXCEPTION WHEN duplicate_object OR unique_violation THEN
-            NULL;
-        END;
-        IF NOT pg_has_role(current_user, role, 'MEMBER') THEN
+        -- Where they stand already, perhaps made by an administrator, nobody needs the right to make roles.
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN NOINHERIT', role);
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL;
+            END;
+        END IF;
+        IF EXISTS (SELECT FROM pg_roles WHERE rolname = role AND (rolsuper OR rolbypassrls)) THEN
+            RAISE EXCEPTION 'the role % is above row-level security, which parts the tenants', role;
+        END IF;
+        -- From version 16 on, whoever makes a role is its member without the right to step down to it.
+        IF NOT pg_has_role(current_user, role,
+            CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END) THEN
             EXECUTE format('GRANT %I TO CURRENT_USER', role);
         END IF;
     END LOOP;

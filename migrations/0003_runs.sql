@@ -103,7 +103,6 @@ CREATE TABLE run_queue (
     CONSTRAINT a_lease_has_an_end CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX run_queue_due ON run_queue (tenant_id, priority DESC, wake_at) WHERE lease_owner IS NULL AND wake_at IS NOT NULL;
-CREATE INDEX run_queue_next_due ON run_queue (wake_at) WHERE lease_owner IS NULL AND wake_at IS NOT NULL;
 CREATE INDEX run_queue_urgent ON run_queue (tenant_id) WHERE urgent AND lease_owner IS NULL;
 CREATE INDEX run_queue_leases ON run_queue (lease_until) WHERE lease_owner IS NOT NULL;
 CREATE INDEX run_queue_threads ON run_queue (tenant_id, thread_id, ord) WHERE thread_id IS NOT NULL;

@@ -36,6 +36,9 @@ CREATE TABLE deliveries (
     CONSTRAINT pending_deliveries_are_due CHECK ((status = 'pending') = (next_attempt_at IS NOT NULL))
 ) WITH (fillfactor = 70);
 CREATE INDEX deliveries_due ON deliveries (next_attempt_at) WHERE status = 'pending';
+CREATE INDEX deliveries_waiting ON deliveries (tenant_id, webhook_id, next_attempt_at, ord) WHERE status = 'pending';
+CREATE INDEX deliveries_untried ON deliveries (tenant_id, webhook_id, run_id, ord) WHERE status = 'pending' AND attempts = '[]';
+CREATE INDEX deliveries_out ON deliveries (lease_until) WHERE status = 'pending' AND lease_until IS NOT NULL;
 CREATE INDEX deliveries_of_webhook ON deliveries (tenant_id, webhook_id, ord DESC);
 
 -- Whether an endpoint that asks for `patterns` hears of an event: exact, `prefix.*` or `*`.

@@ -2,7 +2,7 @@
 --
 -- Locks the run's state row and checks lease and order; nothing is written without them. The rest are appends and the
 -- few rows that a step changes. Runs as answerable_app with the tenant set, so row-level security holds in here too.
--- Answers: stored | lost | inbox | key:CALL_UUID
+-- Answers: stored | told (stored, and webhooks hear of it) | lost | inbox | key:CALL_UUID
 
 CREATE FUNCTION commit_run(
     p_tenant uuid, p_run uuid, p_epoch bigint, p_seq bigint, p_known_inbox bigint, p_commit uuid, p json
@@ -15,6 +15,7 @@ DECLARE
     taken uuid;
     moment timestamptz := to_timestamp((p ->> 'at')::bigint / 1000.0);
     first_event bigint;
+    told integer := 0;
 BEGIN
     PERFORM set_config('app.tenant', p_tenant::text, true);
 
@@ -32,6 +33,15 @@ BEGIN
         JOIN ledger l ON l.tenant_id = p_tenant AND l.tool_name = n.tool_name
             AND l.idempotency_key = n.idempotency_key AND l.business_key
         WHERE n.business_key LIMIT 1;
+        IF taken IS NULL THEN
+            -- Of several calls in this very commit the first has it.
+            SELECT n.call_id INTO taken
+            FROM (SELECT call_id, row_number() OVER (PARTITION BY tool_name, idempotency_key ORDER BY call_id) AS nth
+                  FROM json_to_recordset(p -> 'ledger_opened')
+                      AS o(call_id uuid, tool_name text, idempotency_key text, business_key boolean)
+                  WHERE business_key) AS n
+            WHERE n.nth > 1 LIMIT 1;
+        END IF;
         IF taken IS NOT NULL THEN RETURN 'key:' || taken; END IF;
     END IF;
 
@@ -153,6 +163,7 @@ BEGIN
             CASE WHEN w.include_input THEN o.body_with_input ELSE o.body END, moment, moment
         FROM json_to_recordset(p -> 'outbox') AS o(type text, body text, body_with_input text)
         JOIN webhooks w ON w.tenant_id = p_tenant AND w.disabled_at IS NULL AND webhook_hears(w.events, o.type);
+        GET DIAGNOSTICS told = ROW_COUNT;
     END IF;
 
     IF p -> 'consumed' IS NOT NULL THEN
@@ -182,15 +193,18 @@ BEGIN
         WHEN 'end_late' THEN
             UPDATE run_queue SET ended = true, urgent = false, wake_at = NULL WHERE tenant_id = p_tenant AND run_id = p_run;
     END CASE;
-    RETURN 'stored';
+    RETURN CASE WHEN told > 0 THEN 'told' ELSE 'stored' END;
 END
 $$;
 
 GRANT CREATE ON SCHEMA public TO answerable_app;
 ALTER FUNCTION commit_run(uuid, uuid, bigint, bigint, bigint, uuid, json) OWNER TO answerable_app;
 REVOKE CREATE ON SCHEMA public FROM answerable_app;
+-- As its owner: a role that doesn't inherit may not speak for another.
+SET LOCAL ROLE answerable_app;
 REVOKE ALL ON FUNCTION commit_run(uuid, uuid, bigint, bigint, bigint, uuid, json) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION commit_run(uuid, uuid, bigint, bigint, bigint, uuid, json) TO answerable_app, answerable_system, CURRENT_USER;
+GRANT EXECUTE ON FUNCTION commit_run(uuid, uuid, bigint, bigint, bigint, uuid, json) TO answerable_app, SESSION_USER;
+RESET ROLE;
 
 -- Things came in for a run: numbered, and a run that waits is woken. Used by the API's own transactions.
 CREATE FUNCTION inbox_add(p_tenant uuid, p_run uuid, p_body json, p_urgent boolean) RETURNS bigint
@@ -207,4 +221,5 @@ BEGIN
     RETURN given;
 END
 $$;
+REVOKE ALL ON FUNCTION inbox_add(uuid, uuid, json, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION inbox_add(uuid, uuid, json, boolean) TO answerable_app;

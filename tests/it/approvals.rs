@@ -68,8 +68,7 @@ async fn a_waiting_run_holds_nothing() {
     let world = World::shared().await;
     let run = asks(&world).await;
     run.waiting().await;
-    let free =
-        "SELECT lease_owner IS NULL FROM run_queue WHERE run_id = $1";
+    let free = "SELECT lease_owner IS NULL FROM run_queue WHERE run_id = $1";
     // The lease is given back right after the commit that shows the run as waiting.
     let mut held = true;
     for _ in 0..100 {

@@ -13,9 +13,13 @@ mod cancel;
 #[cfg(test)]
 mod client_tools;
 #[cfg(test)]
+mod configuration;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod database_away;
+#[cfg(test)]
+mod database_owner;
 #[cfg(test)]
 mod decision_links;
 #[cfg(test)]
@@ -28,6 +32,8 @@ mod grants;
 mod harness;
 #[cfg(test)]
 mod idempotency;
+#[cfg(test)]
+mod journal;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]

@@ -94,3 +94,12 @@ async fn requests_by_the_minute_are_counted() {
     // Storing the provider was a request too.
     assert_eq!(refused, 3);
 }
+
+#[tokio::test]
+async fn a_deadline_before_its_time_ends_a_run_that_never_starts() {
+    let world = World::shared().await;
+    let times = json!({"not_before": seconds_from_now(3600.0), "deadline": seconds_from_now(0.5)});
+    let run = world.start_with(&world.agent(&[]), times).await;
+    run.ended().await.fits(&json!({"status": "failed", "stop_reason": "timeout", "started_at": null}));
+    assert!(world.model.requests().is_empty());
+}

@@ -43,9 +43,11 @@ fn every_layer_is_checked_and_named() {
     let with = |more: (&'static str, &'static str)| [all.to_vec(), vec![more]].concat();
     let cases = [
         (&["serve", "--lease-ms", "1"][..], all.to_vec(), "--lease-ms is \"1\""),
+        (&["serve", "--lease-ms", "-1"][..], all.to_vec(), "--lease-ms is \"-1\""),
         (&["serve"][..], with(("ANSWERABLE_LEASE_MS", "1")), "ANSWERABLE_LEASE_MS is \"1\""),
         (&["serve"][..], with(("ANSWERABLE_LEESE_MS", "1")), "did you mean ANSWERABLE_LEASE_MS?"),
         (&["dev"][..], vec![("ANSWERABLE_DATABASE_DIRECT_URL", DATABASE.1)], "DATABASE_URL is not"),
+        (&["dev", "--database-url", "postgres://h/d?sslmod=require"][..], vec![], "did you mean sslmode?"),
         (&["dev"][..], vec![("ANSWERABLE_OPERATOR_KEY", "short")], "ANSWERABLE_OPERATOR_KEY is too short"),
         (&["serve", "--config", "gone.toml"][..], all.to_vec(), "gone.toml: "),
     ];
@@ -77,12 +79,15 @@ fn the_client_commands_say_what_they_need() {
         &answerable(&["tail", "run_1"], &[key, ("ANSWERABLE_URL", "ftp://x")]),
         "no http or https URL",
     );
+    let output = answerable(&["tail", "run_1", "--url", "http://user:hush@127.0.0.1:1"], &[key]);
+    assert_refused(&output, "may not hold a user");
     assert_refused(
         &answerable(&["run", "--agent", "a", "--context", "[]", "x"], &[key]),
         "--context is JSON, but no object",
     );
     assert_refused(&answerable(&["run", "--agent", "a", "--metadata", "x", "x"], &[key]), "KEY=VALUE");
-    let output = answerable(&["approve", "--url", "http://127.0.0.1:1"], &[key]);
+    // An empty variable counts as not set, here as for the server.
+    let output = answerable(&["approve", "--url", "http://127.0.0.1:1"], &[key, ("ANSWERABLE_URL", "")]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -80,6 +80,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 async fn collect(request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem> {
+    if is_hopeless(request.headers(), max_bytes) {
+        return Err(Problem::payload_too_large(max_bytes));
+    }
     let reading = async {
         let mut stream = request.into_body().into_data_stream();
         let (mut bytes, mut length) = (Vec::new(), 0_usize);
@@ -98,6 +101,15 @@ async fn collect(request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem>
     tokio::time::timeout(ARRIVAL, reading)
         .await
         .unwrap_or_else(|_| Err(Problem::no_json("It did not come in time.")))
+}
+
+/// Whether a body need not come at all: it says that it is too large, and either its sender waits for leave to send it,
+/// or even reading past it would be too much.
+fn is_hopeless(headers: &HeaderMap, max_bytes: usize) -> bool {
+    let length =
+        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let over = |limit: usize| length.is_some_and(|length| length > limit as u64);
+    over(max_bytes.saturating_mul(PATIENCE)) || (over(max_bytes) && headers.contains_key(header::EXPECT))
 }
 
 /// Judges a parsed body by the document and reads it as `T`.
@@ -158,6 +170,22 @@ mod tests {
         );
         assert!(!is("text/plain") && !is("application/json; charset=latin1") && !is("application/jsonx"));
         assert!(!is_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_body_that_says_that_it_is_too_large_need_not_come() {
+        let hopeless = |length: &'static str, expects: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_LENGTH, http::HeaderValue::from_static(length));
+            if expects {
+                headers.insert(header::EXPECT, http::HeaderValue::from_static("100-continue"));
+            }
+            is_hopeless(&headers, 1000)
+        };
+        assert!(!hopeless("1000", true) && hopeless("1001", true));
+        assert!(!hopeless("4000", false) && hopeless("4001", false));
+        assert!(hopeless("99999999999", false) && !hopeless("nonsense", true));
+        assert!(!is_hopeless(&HeaderMap::new(), 1000));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use answerable_core::FieldError;
 use answerable_core::field_error::pointer_token;
 use http::Method;
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ValidationError, Validator};
+use jsonschema::{Registry, RegistryBuilder, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
 /// `openapi.yaml` as it is served.
@@ -17,7 +17,18 @@ const MAX_FAULTS: usize = 20;
 /// Longest text of one of them, in characters.
 const MAX_FAULT: usize = 300;
 
-static DOCUMENT: LazyLock<HashMap<(String, String), Operation>> = LazyLock::new(read);
+/// The name under which schemas find the document that they are part of.
+const NAME: &str = "urn:answerable:api";
+
+/// The document is part of the binary and is read by tests, so what it lacks is a fault of the build, not of a request.
+static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_yaml_ng::from_str(TEXT).expect("openapi.yaml is YAML; a test reads it"));
+/// Shared by all validators, for each would else keep a document of its own.
+static REGISTRY: LazyLock<Registry<'static>> = LazyLock::new(|| {
+    let registry = Registry::new().add(NAME, &*DOCUMENT).and_then(RegistryBuilder::prepare);
+    registry.expect("the document refers to itself alone; a test compiles each schema")
+});
+static OPERATIONS: LazyLock<HashMap<(String, String), Operation>> = LazyLock::new(|| read(&DOCUMENT));
 
 /// What one operation takes.
 #[derive(Debug)]
@@ -29,14 +40,15 @@ pub(crate) struct Operation {
 #[derive(Debug)]
 struct BodyRule {
     required: bool,
-    schema: Value,
+    /// Where in the document its schema is.
+    pointer: String,
     validator: OnceLock<Validator>,
 }
 
 /// The operation of that method and path template, if the document has it.
 pub(crate) fn operation(method: &Method, template: &str) -> Option<&'static Operation> {
     let method = if method == Method::HEAD { &Method::GET } else { method };
-    DOCUMENT.get(&(method.as_str().to_owned(), template.to_owned()))
+    OPERATIONS.get(&(method.as_str().to_owned(), template.to_owned()))
 }
 
 impl Operation {
@@ -56,14 +68,12 @@ impl Operation {
     /// What is wrong with a body, with pointers; empty if nothing is. No value of it is repeated.
     pub(crate) fn faults(&self, body: &Value) -> Vec<FieldError> {
         let Some(rule) = &self.body else { return Vec::new() };
-        let validator = rule.validator.get_or_init(|| compile(&rule.schema));
+        let validator = rule.validator.get_or_init(|| compile(&rule.pointer));
         validator.iter_errors(body).flat_map(|error| explain(&error)).take(MAX_FAULTS).collect()
     }
 }
 
-/// The document is part of the binary and is read by tests, so what it lacks is a fault of the build, not of a request.
-fn read() -> HashMap<(String, String), Operation> {
-    let document: Value = serde_yaml_ng::from_str(TEXT).expect("openapi.yaml is YAML; a test reads it");
+fn read(document: &Value) -> HashMap<(String, String), Operation> {
     let none = Map::new();
     let paths = document["paths"].as_object().unwrap_or(&none);
     let mut operations = HashMap::new();
@@ -74,9 +84,10 @@ fn read() -> HashMap<(String, String), Operation> {
             }
             let parameters = [&item["parameters"], &operation["parameters"]];
             let query = parameters.into_iter().filter_map(Value::as_array).flatten();
-            let query = query.filter_map(|parameter| query_name(resolve(&document, parameter)));
-            let query = query.chain(proofs(&document, operation)).collect();
-            let body = body_rule(&document, &operation["requestBody"]);
+            let query = query.filter_map(|parameter| query_name(resolve(document, parameter)));
+            let query = query.chain(proofs(document, operation)).collect();
+            let at = format!("/paths/{}/{method}/requestBody", pointer_token(path));
+            let body = body_rule(&operation["requestBody"], &at);
             operations.insert((method.to_uppercase(), path.clone()), Operation { query, body });
         }
     }
@@ -99,19 +110,21 @@ fn proofs(document: &Value, operation: &Value) -> Vec<String> {
     schemes.filter_map(query_name).collect()
 }
 
-fn body_rule(document: &Value, body: &Value) -> Option<BodyRule> {
-    let schema = body.pointer("/content/application~1json/schema")?;
-    let mut whole = schema.as_object()?.clone();
-    whole.insert("components".into(), json!({"schemas": document["components"]["schemas"]}));
+fn body_rule(body: &Value, at: &str) -> Option<BodyRule> {
+    const SCHEMA: &str = "/content/application~1json/schema";
+    body.pointer(SCHEMA)?;
     let required = body["required"] == true;
-    Some(BodyRule { required, schema: Value::Object(whole), validator: OnceLock::new() })
+    Some(BodyRule { required, pointer: format!("{at}{SCHEMA}"), validator: OnceLock::new() })
 }
 
-fn compile(schema: &Value) -> Validator {
+fn compile(pointer: &str) -> Validator {
+    // Braces of a path's template may not stand in a URI.
+    let fragment = pointer.replace('{', "%7B").replace('}', "%7D");
     jsonschema::options()
         .offline()
+        .with_registry(&REGISTRY)
         .should_validate_formats(true)
-        .build(schema)
+        .build(&json!({"$ref": format!("{NAME}#{fragment}")}))
         .expect("the document's schemas compile; a test compiles each")
 }
 
@@ -165,7 +178,7 @@ mod tests {
 
     #[test]
     fn every_schema_compiles() {
-        for operation in DOCUMENT.values() {
+        for operation in OPERATIONS.values() {
             operation.faults(&json!({}));
         }
     }

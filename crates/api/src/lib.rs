@@ -3,27 +3,28 @@
 //! A handler's extractors say who asks and what for, the core decides, the store commits, and the handler translates.
 //! `openapi.yaml` is part of this crate: it rules which routes there are, what a query may hold and what a body must be.
 
-mod agents;
 mod admit;
-mod decision_page;
-mod prefer;
-mod sse;
-mod watch;
+mod agents;
 mod auth;
 mod body;
+mod complaints;
+mod decision_page;
 mod document;
 mod idempotency;
 mod key_ring;
 mod limits;
 mod page;
 mod path;
+mod prefer;
 mod problem;
 mod query;
 mod request_id;
 mod router;
 mod routes;
 mod shapes;
+mod sse;
 mod state;
+mod watch;
 
 pub use router::{operations, router};
 pub use state::{AddressRule, ApiConfig, AppState, Metrics};

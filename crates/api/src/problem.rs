@@ -205,14 +205,16 @@ impl Problem {
         document
     }
 
-    /// Logs what is the server's own fault; once, where the answer leaves.
-    pub(crate) fn log(&self, request_id: &str) {
+    /// Logs what is the server's own fault; once, where the answer leaves. A database that is away would be told of with
+    /// every request, so `complains` says whether it is due, and how many were not told of.
+    pub(crate) fn log(&self, request_id: &str, complains: impl FnOnce() -> Option<u64>) {
         let cause = self.cause.as_deref().unwrap_or_default();
         match self.code {
             Code::Internal => tracing::error!(request_id, cause, "a request failed"),
-            Code::Unavailable if !cause.is_empty() => {
-                tracing::warn!(request_id, cause, "a request could not be served")
-            }
+            Code::Unavailable if !cause.is_empty() => match complains() {
+                Some(others) => tracing::warn!(request_id, cause, others, "a request could not be served"),
+                None => tracing::debug!(request_id, cause, "a request could not be served"),
+            },
             _ => {}
         }
     }

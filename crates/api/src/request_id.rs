@@ -1,12 +1,13 @@
 //! Every request has an id: the caller's own, if it is a sane one. The outermost layer; it also writes out problems.
 
-use axum::extract::{FromRequestParts, Request};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::HeaderValue;
 use http::request::Parts;
 
 use crate::problem::Problem;
+use crate::state::AppState;
 
 const HEADER: &str = "x-request-id";
 
@@ -28,12 +29,16 @@ fn is_sane(id: &str) -> bool {
 }
 
 /// Names the request, and whatever problem comes of it.
-pub(crate) async fn name_request(mut request: Request, next: Next) -> Response {
+pub(crate) async fn name_request(
+    State(state): State<AppState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let id = RequestId::of(&request);
     request.extensions_mut().insert(id.clone());
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        problem.log(&id.0);
+        problem.log(&id.0, || state.complains());
         problem.write_into(&mut response, &id.0);
     }
     if let Ok(value) = HeaderValue::from_str(&id.0) {

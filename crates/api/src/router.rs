@@ -59,7 +59,7 @@ pub fn router(state: AppState) -> Router {
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(state.clone(), measure))
-        .layer(middleware::from_fn(name_request))
+        .layer(middleware::from_fn_with_state(state.clone(), name_request))
         .with_state(state)
 }
 

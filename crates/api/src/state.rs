@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use answerable_store::Store;
 use secrecy::SecretString;
+use tokio::sync::watch;
 
+use crate::complaints::Complaints;
 use crate::key_ring::KeyRing;
 use crate::limits::RequestLimits;
 use crate::problem::Problem;
@@ -23,8 +25,10 @@ pub struct ApiConfig {
     pub metrics: Arc<dyn Metrics>,
     /// Which literal addresses may be called.
     pub addresses: Arc<dyn AddressRule>,
-    /// Set while the server goes down: no new work is taken.
-    pub draining: Arc<AtomicBool>,
+    /// Set when the database is migrated. Until then it is no news that requests can't be served.
+    pub started: Arc<AtomicBool>,
+    /// True from when the server goes down: no new work is taken, and what is held open ends.
+    pub draining: watch::Receiver<bool>,
 }
 
 /// What is measured of the API, and shown.
@@ -51,18 +55,25 @@ pub struct AppState {
     pub(crate) config: Arc<ApiConfig>,
     pub(crate) keys: Arc<KeyRing>,
     pub(crate) limits: Arc<RequestLimits>,
+    complaints: Arc<Complaints>,
 }
 
 impl AppState {
     /// State over a store.
     pub fn new(store: Store, config: ApiConfig) -> Self {
         let keys = Arc::new(KeyRing::new(store.signals()));
-        Self { store, config: Arc::new(config), keys, limits: Arc::default() }
+        Self { store, config: Arc::new(config), keys, limits: Arc::default(), complaints: Arc::default() }
+    }
+
+    /// Whether the log shall tell now that a request could not be served, and of how many it didn't tell since it last
+    /// did.
+    pub(crate) fn complains(&self) -> Option<u64> {
+        if self.config.started.load(Ordering::Relaxed) { self.complaints.due() } else { None }
     }
 
     /// Whether the server goes down.
     pub(crate) fn is_draining(&self) -> bool {
-        self.config.draining.load(Ordering::Relaxed)
+        *self.config.draining.borrow()
     }
 
     /// Refuses new work while the server goes down.

@@ -6,21 +6,24 @@ use std::time::Duration;
 use answerable_core::id::{RunId, TenantId};
 use answerable_store::Progress;
 use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Longest time without a look; up to a third of it is left out at random, so that watchers don't look all at once.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
-/// How soon a watcher notices that the server goes down.
-const NOTICE: Duration = Duration::from_millis(250);
+/// Time without a look after which one is due. Doubles with each that found nothing was told, for a run that waits for a
+/// person may wait for days; up to a third is left out at random, so that watchers don't look all at once.
+const LOOK_AFTER: Duration = Duration::from_secs(3);
+const LOOK_AT_LEAST: Duration = Duration::from_secs(24);
 
 /// A watcher of a run. Holds no connection.
 pub(crate) struct Watch {
     state: AppState,
     run_id: RunId,
     progress: broadcast::Receiver<Progress>,
+    draining: watch::Receiver<bool>,
+    patience: Duration,
     look_at: Instant,
 }
 
@@ -39,42 +42,45 @@ impl Watch {
     /// Begins to watch. What is read after this is followed by a signal for whatever comes later.
     pub(crate) fn on(state: &AppState, run_id: RunId) -> Self {
         let progress = state.store.signals().watch(run_id);
-        Self { state: state.clone(), run_id, progress, look_at: next_look() }
+        let draining = state.config.draining.clone();
+        let look_at = look_after(LOOK_AFTER);
+        Self { state: state.clone(), run_id, progress, draining, patience: LOOK_AFTER, look_at }
     }
 
     /// Waits for something to happen. May be dropped and called again.
     pub(crate) async fn next(&mut self) -> Seen {
         loop {
-            let notice = Instant::now() + NOTICE;
             tokio::select! {
                 told = self.progress.recv() => match told {
                     Ok(Progress::Delta(text)) => return Seen::Delta(text),
-                    Ok(Progress::Committed) | Err(RecvError::Lagged(_)) => return self.rows(),
+                    Ok(Progress::Committed) | Err(RecvError::Lagged(_)) => return self.look(LOOK_AFTER),
                     Err(RecvError::Closed) => self.progress = self.state.store.signals().watch(self.run_id),
                 },
-                () = tokio::time::sleep_until(notice.min(self.look_at)) => {
-                    if self.state.is_draining() {
-                        return Seen::Draining;
-                    }
-                    if Instant::now() >= self.look_at {
-                        return self.rows();
-                    }
+                () = drains(&mut self.draining) => return Seen::Draining,
+                () = tokio::time::sleep_until(self.look_at) => {
+                    return self.look((self.patience * 2).min(LOOK_AT_LEAST));
                 }
             }
         }
     }
 
-    fn rows(&mut self) -> Seen {
-        self.look_at = next_look();
+    fn look(&mut self, patience: Duration) -> Seen {
+        self.patience = patience;
+        self.look_at = look_after(patience);
         Seen::Rows
     }
 }
 
-fn next_look() -> Instant {
+/// Returns when the server goes down, or nobody is left to tell of it.
+async fn drains(draining: &mut watch::Receiver<bool>) {
+    let _ = draining.wait_for(|is| *is).await;
+}
+
+fn look_after(patience: Duration) -> Instant {
     // The id's random part is as good a die as any.
-    let third = LOOK_EVERY.as_millis() / 3;
+    let third = patience.as_millis() / 3;
     let less = uuid::Uuid::now_v7().as_u128() % third.max(1);
-    Instant::now() + LOOK_EVERY - Duration::from_millis(u64::try_from(less).unwrap_or(0))
+    Instant::now() + patience - Duration::from_millis(u64::try_from(less).unwrap_or(0))
 }
 
 /// Holds on until the run ends or waits for somebody, `time` passes or the server goes down.

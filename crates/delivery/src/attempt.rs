@@ -27,7 +27,9 @@ async fn send(client: &GuardedClient, outgoing: &Outgoing) -> Tried {
     };
     let timestamp = Utc::now().timestamp();
     let id = outgoing.delivery_id.to_string();
-    let Ok(signature) = signature::sign(std::slice::from_ref(secret), &id, timestamp, outgoing.body.as_bytes()) else {
+    let Ok(signature) =
+        signature::sign(std::slice::from_ref(secret), &id, timestamp, outgoing.body.as_bytes())
+    else {
         return failed(outgoing, None, "the signing secret makes no sense", None);
     };
     let request = match client.request(Method::POST, &outgoing.url) {

@@ -10,7 +10,8 @@ const LONGEST: Duration = Duration::from_secs(43_200);
 /// The pause after try number `tries` (from 1) failed; `None`: no more. `asked` is what `Retry-After` said; `spread` in
 /// 0.0..1.0 moves the pause by up to a fifth either way.
 pub(crate) fn pause(tries: usize, asked: Option<Duration>, spread: f64) -> Option<Duration> {
-    let own = Duration::from_secs(*PAUSES_S.get(tries.checked_sub(1)?)?).mul_f64(0.8 + 0.4 * spread.clamp(0.0, 1.0));
+    let own = Duration::from_secs(*PAUSES_S.get(tries.checked_sub(1)?)?)
+        .mul_f64(0.8 + 0.4 * spread.clamp(0.0, 1.0));
     Some(asked.map_or(own, |asked| asked.min(LONGEST).max(own)))
 }
 

@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 const AT_ONCE: usize = 64;
 /// Tries of one endpoint that are out at once.
 const EACH: i64 = 4;
+/// Tries of one tenant that are out at once.
+const OF_TENANT: i64 = 16;
 /// Longest time between two looks; a signal shortens it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
@@ -28,8 +30,10 @@ pub async fn run(store: Store, client: GuardedClient, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut out = JoinSet::new();
     while !stop.is_cancelled() {
+        while out.try_join_next().is_some() {}
         let free = i64::try_from(places.available_permits()).unwrap_or(0);
-        let claimed = if free > 0 { store.deliveries_claim(free, EACH).await } else { Ok(Vec::new()) };
+        let claimed =
+            if free > 0 { store.deliveries_claim(free, EACH, OF_TENANT).await } else { Ok(Vec::new()) };
         let none = match claimed {
             Ok(claimed) => {
                 let none = claimed.is_empty();

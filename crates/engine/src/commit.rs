@@ -1,20 +1,17 @@
 //! From what happened to what is committed: events are folded over the committed state, and all of it is stored or none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use answerable_core::id::{ApprovalId, CallId, LedgerId};
-use answerable_core::ledger::Outcome;
+use answerable_core::id::{ApprovalId, CallId};
 use answerable_core::message::Message;
-use answerable_core::run::{ApprovalKind, Command, Event, Record, RunState, Stage, Status, next_due, outstanding, step};
-use answerable_core::tool::ErrorCode;
-use answerable_ports::commit::{Commit, CommitOutcome, InboundBody, Release, StoredArtifact};
-use answerable_ports::{Inbound, ModelTarget, StoreError};
+use answerable_core::run::{ApprovalKind, Command, Event, Record, RunState, outstanding};
+use answerable_ports::commit::{Commit, CommitOutcome, InboundBody, Release};
+use answerable_ports::{Inbound, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::drive::NOT_YET;
-use crate::env::now;
+use crate::draft::{Draft, Late, release, without_words};
 use crate::session::{Cause, Session};
 
 /// Contexts that may be built for one commit; more would be a circle.
@@ -27,29 +24,15 @@ pub(crate) enum Settled {
     GoesOn,
     /// The run waits or has ended; its lease is given back.
     Released,
-    /// The run has ended; these calls came in late, others may still be out.
-    EndedWithLateCalls(Vec<Late>),
+    /// The run has ended.
+    EndedWithLateCalls {
+        /// The state before, in which calls were out.
+        before: Box<RunState>,
+        /// Calls that came in late; others may still be out.
+        late: Vec<Late>,
+    },
     /// The lease is lost, or the run can't be written any more: nothing more is done here.
     Gone,
-}
-
-/// An attempt whose run had ended when it came in.
-#[derive(Debug, Clone)]
-pub(crate) struct Late {
-    pub(crate) event: Event,
-    pub(crate) artifact: Option<StoredArtifact>,
-}
-
-/// The next state and its rows, not committed yet.
-struct Draft {
-    state: RunState,
-    events: Vec<Event>,
-    records: Vec<Record>,
-    artifacts: Vec<StoredArtifact>,
-    consumed: Vec<i64>,
-    late: Vec<Late>,
-    steered: bool,
-    target: Option<ModelTarget>,
 }
 
 impl Session {
@@ -58,17 +41,17 @@ impl Session {
         let mut broken = false;
         while !self.causes.is_empty() {
             let draft = self.draft().await;
-            let late = draft.late.clone();
             let release = release(&draft, writes_out);
             match self.store(&draft, release).await {
-                Ok(CommitOutcome::Stored) => {
-                    self.adopt(draft);
-                    match release {
-                        Release::Keep => {}
-                        Release::EndWithLateCalls => return Settled::EndedWithLateCalls(late),
-                        Release::Park { .. } | Release::End => return Settled::Released,
+                Ok(CommitOutcome::Stored) => match release {
+                    Release::Keep => self.adopt(draft),
+                    Release::EndWithLateCalls => {
+                        let (before, late) = (Box::new(self.state.clone()), draft.late.clone());
+                        self.adopt(draft);
+                        return Settled::EndedWithLateCalls { before, late };
                     }
-                }
+                    Release::Park { .. } | Release::End => return Settled::Released,
+                },
                 Ok(CommitOutcome::InboxFirst(inbound)) => self.receive(inbound).await,
                 Ok(CommitOutcome::LeaseLost) => return Settled::Gone,
                 Ok(CommitOutcome::KeyTaken(call)) => self.key_was_taken(call),
@@ -91,13 +74,18 @@ impl Session {
         self.causes.retain(|cause| !matches!(cause.event, Event::KeyFree { call, .. } if call == taken));
     }
 
-    /// What happened can't be stored; that the run ends must be.
+    /// What happened can't be stored; that the run ends must be. What came from outside is dealt with by that, and what
+    /// became of calls is kept without their words: a write whose outcome was forgotten would be sent again.
     fn give_up(&mut self) {
-        let consumed: Vec<Cause> = self.causes.drain(..).filter(|cause| cause.inbox.is_some()).collect();
         let detail = "the runtime could not store what happened".into();
-        self.causes.push(Event::Broken { at: self.now(), code: "internal_error".into(), detail }.into());
-        // What came from outside is dealt with by the end of the run.
-        self.causes.extend(consumed.into_iter().map(|cause| Cause { artifact: None, ..cause }));
+        let broken = Event::Broken { at: self.now(), code: "internal_error".into(), detail };
+        let kept = self.causes.drain(..).filter_map(|cause| match cause.event.clone() {
+            Event::ToolAttempted { .. } | Event::ToolReconciled { .. } | Event::Recovered { .. } => {
+                Some(Cause { event: without_words(cause.event), artifact: None, inbox: None })
+            }
+            _ => cause.inbox.is_some().then_some(Cause { artifact: None, ..cause }),
+        });
+        self.causes = std::iter::once(broken.into()).chain(kept.collect::<Vec<_>>()).collect();
     }
 
     async fn draft(&self) -> Draft {
@@ -124,6 +112,8 @@ impl Session {
                 draft.artifacts.extend(cause.artifact.clone());
             } else if draft.state.is_ended() && matches!(event, Event::ToolAttempted { .. }) {
                 draft.late.push(Late { event, artifact: cause.artifact.clone() });
+            } else if draft.state.is_ended() && matches!(event, Event::Recovered { .. }) {
+                draft.orphans = true;
             }
         }
         for _ in 0..MAX_CONTEXTS {
@@ -148,7 +138,8 @@ impl Session {
         draft.steered = true;
         for item in &self.steers {
             if let InboundBody::Steer { message_id, content } = &item.body {
-                let event = Event::Steered { at: self.now(), message_id: *message_id, content: content.clone() };
+                let event =
+                    Event::Steered { at: self.now(), message_id: *message_id, content: content.clone() };
                 draft.apply(self, event);
                 draft.consumed.push(item.number);
             }
@@ -226,75 +217,6 @@ impl Session {
         self.seq += 1;
         self.causes.clear();
     }
-}
-
-impl Draft {
-    fn of(state: RunState) -> Self {
-        Self {
-            state,
-            events: Vec::new(),
-            records: Vec::new(),
-            artifacts: Vec::new(),
-            consumed: Vec::new(),
-            late: Vec::new(),
-            steered: false,
-            target: None,
-        }
-    }
-
-    /// A run that ends in the same breath in which a call would have been sent: it wasn't, so its entry is closed here and
-    /// now. What was out before stays open until its outcome comes in.
-    fn close_unsent(&mut self, committed: &RunState) {
-        if !self.state.is_ended() {
-            return;
-        }
-        let mut unsent = BTreeSet::new();
-        for record in &self.records {
-            match record {
-                Record::LedgerOpened(row) => drop(unsent.insert(row.id.0)),
-                Record::LedgerAttempt { ledger_id, .. } => drop(unsent.insert(ledger_id.0)),
-                Record::LedgerClosed { ledger_id, .. } => drop(unsent.remove(&ledger_id.0)),
-                _ => {}
-            }
-        }
-        for id in unsent {
-            let before = committed.call(CallId(id)).map(|call| &call.stage);
-            let tainted = matches!(before, Some(Stage::Backoff { tainted: true, .. }));
-            let outcome = if tainted { Outcome::uncertain() } else { Outcome::failed(ErrorCode::Cancelled) };
-            self.records.push(Record::LedgerClosed { ledger_id: LedgerId(id), outcome });
-        }
-    }
-
-    /// Applies an event; false if it can't happen (any more).
-    fn apply(&mut self, session: &Session, event: Event) -> bool {
-        match step(session.config(), self.state.clone(), event.clone()) {
-            Ok(transition) => {
-                self.state = transition.state;
-                self.records.extend(transition.records);
-                self.events.push(event);
-                true
-            }
-            Err(illegal) => {
-                tracing::debug!(run_id = %session.lease().run_id, %illegal, "an event came too late");
-                false
-            }
-        }
-    }
-}
-
-/// What becomes of the lease.
-fn release(draft: &Draft, writes_out: bool) -> Release {
-    let state = &draft.state;
-    if state.is_ended() {
-        let late = writes_out || !draft.late.is_empty();
-        return if late { Release::EndWithLateCalls } else { Release::End };
-    }
-    if state.status == Status::Queued {
-        // It can't start yet; what came in for it is dealt with.
-        return Release::Park { wake_at: Some(now() + NOT_YET) };
-    }
-    let idle = state.status.is_waiting() && outstanding(state).is_empty();
-    if idle { Release::Park { wake_at: next_due(state) } } else { Release::Keep }
 }
 
 /// Puts a message in its place. Messages of earlier runs come first; within the run it goes by `seq`, and those of the

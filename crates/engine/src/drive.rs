@@ -6,12 +6,13 @@ use std::time::Duration;
 use answerable_core::Millis;
 use answerable_core::id::LedgerId;
 use answerable_core::ledger::Outcome;
-use answerable_core::run::{Event, next_due};
+use answerable_core::run::{Event, RunState, Stage, next_due};
 use answerable_core::tool::Attempt;
 use answerable_ports::{Claimed, StoreError, Wake};
 use tokio_util::sync::CancellationToken;
 
-use crate::commit::{Late, Settled};
+use crate::commit::Settled;
+use crate::draft::Late;
 use crate::env::{Env, now};
 use crate::perform::Flight;
 use crate::session::{Session, patiently};
@@ -45,26 +46,26 @@ async fn take_up(env: &Arc<Env>, claimed: Claimed) -> Result<(), StoreError> {
     }
     let mut session = Session::take_up(env, claimed, loaded).await?;
     if session.causes.is_empty() && session.state.status == answerable_core::run::Status::Queued {
-        return patiently(|| env.store.hand_back(claimed.lease, Wake::At(now() + NOT_YET))).await;
+        return hand_back(&session, Wake::At(now() + NOT_YET)).await;
     }
     let mut flight = Flight::default();
     loop {
         match session.settle(flight.writes_out()).await {
             Settled::GoesOn => {}
             Settled::Released | Settled::Gone => return Ok(()),
-            Settled::EndedWithLateCalls(late) => return finish_late(&session, flight, late).await,
+            Settled::EndedWithLateCalls { before, late } => {
+                return finish_late(&session, flight, &before, late).await;
+            }
         }
         if is_parked(&session) {
             // Nothing happened that a commit could tell of, and nothing is outstanding.
             let wake = next_due(&session.state).map_or(Wake::OnInbox, Wake::At);
-            return patiently(|| env.store.hand_back(session.lease(), wake)).await;
+            return hand_back(&session, wake).await;
         }
-        if env.drain.is_cancelled() {
-            if flight.is_empty() {
-                return patiently(|| env.store.hand_back(session.lease(), Wake::Now)).await;
-            }
-        } else {
-            flight.launch(&session);
+        let draining = env.drain.is_cancelled();
+        flight.launch(&session, draining);
+        if draining && flight.is_empty() {
+            return hand_back(&session, Wake::Now).await;
         }
         if !wait(env, &mut session, &mut flight, &inbox).await {
             return stop_hard(env, &session, &flight).await;
@@ -77,7 +78,12 @@ fn is_parked(session: &Session) -> bool {
 }
 
 /// Waits until something happens; false: the time to finish is over.
-async fn wait(env: &Env, session: &mut Session, flight: &mut Flight, inbox: &answerable_ports::OwnedInbox) -> bool {
+async fn wait(
+    env: &Env,
+    session: &mut Session,
+    flight: &mut Flight,
+    inbox: &answerable_ports::OwnedInbox,
+) -> bool {
     let due = next_due(&session.state);
     tokio::select! {
         Some(cause) = flight.next(), if !flight.is_empty() => {
@@ -111,30 +117,74 @@ async fn stop_hard(env: &Env, session: &Session, flight: &Flight) -> Result<(), 
     if flight.writes_out() {
         return Ok(());
     }
-    env.store.hand_back(session.lease(), Wake::Now).await
+    env.store.hand_back(session.lease(), Wake::Now, session.known_inbox).await
 }
 
-/// The run has ended; what its writes come to is still written down.
-async fn finish_late(session: &Session, mut flight: Flight, late: Vec<Late>) -> Result<(), StoreError> {
+async fn hand_back(session: &Session, wake: Wake) -> Result<(), StoreError> {
+    patiently(|| session.env.store.hand_back(session.lease(), wake, session.known_inbox)).await
+}
+
+/// The run has ended; what its writes come to is still written down. `before`: the state in which they went out.
+async fn finish_late(
+    session: &Session,
+    mut flight: Flight,
+    before: &RunState,
+    late: Vec<Late>,
+) -> Result<(), StoreError> {
     flight.only_writes();
     for late in late {
-        write_late(session, late).await?;
+        write_late(session, before, late).await?;
     }
     while let Some(cause) = flight.next().await {
-        write_late(session, Late { event: cause.event, artifact: cause.artifact }).await?;
+        write_late(session, before, Late { event: cause.event, artifact: cause.artifact }).await?;
     }
     patiently(|| session.env.store.settle_ended(session.lease())).await
 }
 
-async fn write_late(session: &Session, late: Late) -> Result<(), StoreError> {
+async fn write_late(session: &Session, before: &RunState, late: Late) -> Result<(), StoreError> {
     let Event::ToolAttempted { call, outcome, .. } = &late.event else { return Ok(()) };
-    let writes = session.state.call(*call).is_some_and(|call| call.writes);
-    let closed = match outcome {
-        Attempt::Succeeded(_) => Outcome::succeeded(writes),
-        Attempt::Refused(code, _) | Attempt::NotDone(code, ..) => Outcome::failed(*code),
-        Attempt::Unclear(..) if writes => Outcome::uncertain(),
-        Attempt::Unclear(code, _) => Outcome::failed(*code),
-    };
+    let Some(known) = before.call(*call) else { return Ok(()) };
+    let Stage::Out { attempt, tainted } = known.stage else { return Ok(()) };
+    let closed = late_outcome(known.writes, tainted, outcome);
     let store = &session.env.store;
-    patiently(|| store.late_outcome(session.lease(), LedgerId(call.0), 1, closed, late.artifact.clone())).await
+    patiently(|| {
+        store.late_outcome(session.lease(), LedgerId(call.0), attempt, closed, late.artifact.clone())
+    })
+    .await
+}
+
+/// What the last attempt says of a call. `tainted`: an earlier one may have happened, so only a success makes it clear.
+fn late_outcome(writes: bool, tainted: bool, outcome: &Attempt) -> Outcome {
+    match outcome {
+        Attempt::Succeeded(_) => Outcome::succeeded(writes),
+        Attempt::Refused(..) | Attempt::NotDone(..) if tainted => Outcome::uncertain(),
+        Attempt::Unclear(..) if writes => Outcome::uncertain(),
+        Attempt::Refused(code, _) | Attempt::NotDone(code, ..) | Attempt::Unclear(code, _) => {
+            Outcome::failed(*code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use answerable_core::tool::{ErrorCode, Output};
+
+    use super::*;
+
+    #[test]
+    fn an_earlier_attempt_that_may_have_happened_is_not_forgotten() {
+        let refused = Attempt::Refused(ErrorCode::Conflict, "no".into());
+        let busy = Attempt::NotDone(ErrorCode::RateLimited, "busy".into(), None);
+        let cut = Attempt::Unclear(ErrorCode::Timeout, "late".into());
+        for known in [&refused, &busy] {
+            assert_eq!(late_outcome(true, true, known), Outcome::uncertain());
+            assert_eq!(late_outcome(true, false, known).effect, answerable_core::ledger::Effect::None);
+        }
+        assert_eq!(late_outcome(true, false, &cut), Outcome::uncertain());
+        assert_eq!(late_outcome(false, false, &cut), Outcome::failed(ErrorCode::Timeout));
+        assert_eq!(
+            late_outcome(true, true, &Attempt::Succeeded(Output::plain(""))),
+            Outcome::succeeded(true)
+        );
+    }
 }

@@ -50,19 +50,27 @@ impl Session {
             InboundBody::Cancel { reason } => Event::CancelRequested { at, reason },
             InboundBody::Steer { message_id, content } => Event::Steered { at, message_id, content },
             InboundBody::Budget { patch, by } => Event::BudgetChanged { at, patch, by },
-            InboundBody::BudgetDenied { approval_id, by } => Event::BudgetDenied { at, approval: approval_id, by },
+            InboundBody::BudgetDenied { approval_id, by } => {
+                Event::BudgetDenied { at, approval: approval_id, by }
+            }
             InboundBody::Settled { call_id, applied, content, by } => {
                 Event::EffectSettled { at, call: call_id, applied, content, by }
             }
             InboundBody::ToolResult { call_id, status, content, error_code } => {
                 let (output, whole) = self.limited(call_id, &content);
                 artifact = whole;
-                Event::ToolResultSubmitted { at, call: call_id, submitted: Submitted { status, output, error_code } }
+                Event::ToolResultSubmitted {
+                    at,
+                    call: call_id,
+                    submitted: Submitted { status, output, error_code },
+                }
             }
             InboundBody::Decided { call_id, decision, input, content, reason, by, .. } => {
                 let verdict = match decision {
                     DecisionWord::Deny => CallVerdict::Denied,
-                    DecisionWord::Approve => CallVerdict::Approved(Box::new(self.approval(call_id, input).await)),
+                    DecisionWord::Approve => {
+                        CallVerdict::Approved(Box::new(self.approval(call_id, input).await))
+                    }
                     DecisionWord::Answer => {
                         let (output, whole) = self.limited(call_id, &content.unwrap_or_default());
                         artifact = whole;
@@ -77,7 +85,11 @@ impl Session {
 
     /// What a person gave as a call's output, under the tool's limits.
     fn limited(&self, call: CallId, content: &str) -> (Output, Option<StoredArtifact>) {
-        let spec = self.state.call(call).and_then(|call| self.registry.tool(&call.tool_name)).map(|tool| tool.output.clone());
+        let spec = self
+            .state
+            .call(call)
+            .and_then(|call| self.registry.tool(&call.tool_name))
+            .map(|tool| tool.output.clone());
         limited(content, &spec.unwrap_or_default(), call)
     }
 
@@ -130,11 +142,13 @@ pub(crate) struct Gate {
 }
 
 pub(crate) async fn rules(env: &Env, facts: &RunFacts) -> Gate {
-    let read: Result<Rules, StoreError> = patiently(|| env.store.rules(facts.lease, facts.thread_id, facts.agent_id)).await;
+    let read: Result<Rules, StoreError> =
+        patiently(|| env.store.rules(facts.lease, facts.thread_id, facts.agent_id)).await;
     match read {
         Err(error) => Gate { tenant: Err(error.to_string()), grants: Vec::new() },
         Ok(rules) => {
-            let compiled = rules.tenant_policy.map(|policy| CompiledPolicy::compile(&policy, Owner::Tenant)).transpose();
+            let compiled =
+                rules.tenant_policy.map(|policy| CompiledPolicy::compile(&policy, Owner::Tenant)).transpose();
             let tenant = compiled.map_err(|faults| faults.into_iter().map(|fault| fault.message).collect());
             Gate { tenant, grants: rules.grants }
         }

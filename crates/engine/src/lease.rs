@@ -60,15 +60,16 @@ impl Drop for Held {
     }
 }
 
-/// Renews all leases three times within their span, until `stop`. If that fails for two thirds of it, this process stops
-/// its own work: before the leases run out, so that nobody else has begun.
+/// Renews all leases several times within their span, until `stop`. If that fails for two thirds of it, this process
+/// stops its own work: before the leases run out, so that nobody else has begun.
 pub(crate) async fn heartbeat(env: Arc<Env>, stop: CancellationToken) {
     let span = env.leases.lease_for;
     let mut renewed_at = Instant::now();
     loop {
+        let left = |since: Instant| (span * 2 / 3).saturating_sub(since.elapsed());
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(span / 4) => {}
+            () = tokio::time::sleep((span / 4).min(left(renewed_at))) => {}
         }
         let leases = env.leases.all();
         if leases.is_empty() {
@@ -77,17 +78,25 @@ pub(crate) async fn heartbeat(env: Arc<Env>, stop: CancellationToken) {
         }
         let began = Instant::now();
         let renewal = env.store.renew(env.config.server, &leases, span);
-        match tokio::time::timeout(span / 3, renewal).await {
+        match tokio::time::timeout((span / 3).min(left(renewed_at)), renewal).await {
             Ok(Ok(held)) => {
                 renewed_at = began;
-                leases.iter().filter(|lease| !held.contains(&lease.run_id.0)).for_each(|lease| env.leases.lose(lease));
+                leases
+                    .iter()
+                    .filter(|lease| !held.contains(&lease.run_id.0))
+                    .for_each(|lease| env.leases.lose(lease));
             }
             Ok(Err(error)) => tracing::warn!(%error, leases = leases.len(), "leases could not be renewed"),
             Err(_) => tracing::warn!(leases = leases.len(), "renewing leases takes too long"),
         }
-        if renewed_at.elapsed() > span * 2 / 3 {
-            tracing::warn!(leases = leases.len(), "leases run out; this server stops its own work on their runs");
+        if left(renewed_at).is_zero() {
+            tracing::warn!(
+                leases = leases.len(),
+                "leases run out; this server stops its own work on their runs"
+            );
             leases.iter().for_each(|lease| env.leases.lose(lease));
+            // Those that are claimed from here on have a span of their own.
+            renewed_at = Instant::now();
         }
     }
 }

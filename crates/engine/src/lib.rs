@@ -2,6 +2,7 @@
 //! committed: load → step → commit → perform.
 
 mod commit;
+mod draft;
 mod drive;
 mod env;
 mod inbox;

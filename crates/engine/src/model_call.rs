@@ -84,12 +84,23 @@ impl ModelCall {
         target.and_then(|target| target.prices.get(model)).map_or(0, |price| budget::cost(price, usage))
     }
 
-    async fn replied(&self, target: &ModelTarget, request: &ModelRequest, reply: ModelReply, duration_ms: u64) -> Event {
+    async fn replied(
+        &self,
+        target: &ModelTarget,
+        request: &ModelRequest,
+        reply: ModelReply,
+        duration_ms: u64,
+    ) -> Event {
         let ids = || CallId(Uuid::now_v7());
         let cap = request.max_output_tokens;
         let reading = reply::read(&self.registry, &reply, self.estimate.input_tokens, cap, ids);
-        let output_fault = if reading.kind == ReplyKind::Final { self.registry.output_fault(&reading.text) } else { None };
-        let calls = if reading.kind == ReplyKind::Calls { self.judged_calls(reading.calls).await } else { Vec::new() };
+        let output_fault =
+            if reading.kind == ReplyKind::Final { self.registry.output_fault(&reading.text) } else { None };
+        let calls = if reading.kind == ReplyKind::Calls {
+            self.judged_calls(reading.calls).await
+        } else {
+            Vec::new()
+        };
         let extra = (!reply.extra.is_empty()).then(|| ProviderExtra {
             provider: target.name.clone(),
             model: request.model.clone(),
@@ -119,7 +130,9 @@ impl ModelCall {
                     let message = format!("The call's idempotency key can't be made: {error}.");
                     (Validation::SchemaViolation, Some(message), (call.id.to_string(), false))
                 }
-                (validation, key) => (validation, call.message, key.unwrap_or_else(|_| (call.id.to_string(), false))),
+                (validation, key) => {
+                    (validation, call.message, key.unwrap_or_else(|_| (call.id.to_string(), false)))
+                }
             };
             let judgement = (validation == Validation::Ok).then(|| {
                 judged_by(&gate, &self.facts, &self.registry, &call.tool_name, &call.input, &call.input_hash)

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use answerable_core::id::CallId;
-use answerable_core::run::{Command, Event, outstanding};
+use answerable_core::run::{Command, Event, Reconciliation, outstanding};
+use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
 use answerable_ports::commit::StoredArtifact;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 
+use crate::env::now;
 use crate::model_call::ModelCall;
 use crate::session::{Cause, Session};
 use crate::tool_call::ToolCall;
@@ -37,12 +39,17 @@ impl Flight {
         self.out.values().any(|out| out.writes)
     }
 
-    /// Begins what is outstanding and isn't out; gives up what is out and no longer wanted.
-    pub(crate) fn launch(&mut self, session: &Session) {
+    /// Begins what is outstanding and isn't out; gives up what is out and no longer wanted. `draining`: calls that are
+    /// written down as out are still sent, for the next owner would have to take them for unclear; nothing else is begun,
+    /// and looks at business keys, which may take as long as another run's call, are left to whoever is next.
+    pub(crate) fn launch(&mut self, session: &Session, draining: bool) {
         let wanted = outstanding(&session.state);
-        self.give_up(|command| !wanted.contains(command));
+        self.give_up(|command| {
+            !wanted.contains(command) || (draining && matches!(command, Command::ClaimKey { .. }))
+        });
         for command in wanted {
-            if !self.out.contains_key(&command) {
+            let begins = !draining || matches!(command, Command::RunTool { .. });
+            if begins && !self.out.contains_key(&command) {
                 self.begin(session, command);
             }
         }
@@ -74,18 +81,24 @@ impl Flight {
                 self.tasks.spawn(async move { (command, call.run().await, None) })
             }
             Command::RunTool { call, attempt } => {
-                let Some(tool_call) = ToolCall::of(session, call) else { return missing(session, call) };
+                let Some(tool_call) = ToolCall::of(session, call) else {
+                    return self.missing(session, command);
+                };
                 self.tasks.spawn(async move {
                     let (event, artifact) = tool_call.run(attempt).await;
                     (command, event, artifact)
                 })
             }
             Command::ClaimKey { call } => {
-                let Some(tool_call) = ToolCall::of(session, call) else { return missing(session, call) };
+                let Some(tool_call) = ToolCall::of(session, call) else {
+                    return self.missing(session, command);
+                };
                 self.tasks.spawn(async move { (command, tool_call.claim_key().await, None) })
             }
             Command::Reconcile { call } => {
-                let Some(tool_call) = ToolCall::of(session, call) else { return missing(session, call) };
+                let Some(tool_call) = ToolCall::of(session, call) else {
+                    return self.missing(session, command);
+                };
                 let reconciler = reconciler(session, call);
                 self.tasks.spawn(async move {
                     let (event, artifact) = tool_call.reconcile(reconciler).await;
@@ -96,18 +109,32 @@ impl Flight {
         self.out.insert(command, Out { abort, writes });
     }
 
+    /// A state that wants a call which it, its agent or its inputs don't have. That doesn't happen; if it does, the call
+    /// isn't sent, and the run says so instead of waiting for it.
+    fn missing(&mut self, session: &Session, command: Command) {
+        tracing::error!(run_id = %session.lease().run_id, ?command, "what is outstanding can't be made");
+        let (at, detail) = (now(), "The runtime could not prepare this call.".to_owned());
+        let event = match command {
+            Command::RunTool { call, .. } => {
+                let outcome = Attempt::Refused(ErrorCode::Internal, detail);
+                Event::ToolAttempted { at, call, outcome, jitter: 0 }
+            }
+            Command::Reconcile { call } => {
+                let reconciliation = Reconciliation { state: Reconciled::Unknown, result: None };
+                Event::ToolReconciled { at, call, reconciliation }
+            }
+            _ => Event::Broken { at, code: "internal_error".into(), detail },
+        };
+        let abort = self.tasks.spawn(async move { (command, event, None) });
+        self.out.insert(command, Out { abort, writes: false });
+    }
+
     /// Waits for the next outcome; `None`: nothing is out.
     pub(crate) async fn next(&mut self) -> Option<Cause> {
         loop {
-            match self.tasks.join_next().await? {
-                Ok((command, event, artifact)) => {
-                    // What was given up may have come in all the same; the state has gone on without it.
-                    if self.out.remove(&command).is_some() {
-                        return Some(Cause { event, artifact, inbox: None });
-                    }
-                }
-                Err(error) if error.is_cancelled() => {}
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            let joined = self.tasks.join_next().await?;
+            if let Some(cause) = self.arrived(joined) {
+                return Some(cause);
             }
         }
     }
@@ -115,23 +142,27 @@ impl Flight {
     /// An outcome that is there already.
     pub(crate) fn ready(&mut self) -> Option<Cause> {
         while let Some(joined) = self.tasks.try_join_next() {
-            if let Ok((command, event, artifact)) = joined
-                && self.out.remove(&command).is_some()
-            {
-                return Some(Cause { event, artifact, inbox: None });
+            if let Some(cause) = self.arrived(joined) {
+                return Some(cause);
             }
         }
         None
+    }
+
+    /// What a task came to. One that panicked takes the run's own task with it: nobody else would learn of it.
+    fn arrived(&mut self, joined: Result<Done, JoinError>) -> Option<Cause> {
+        match joined {
+            // What was given up may have come in all the same; the state has gone on without it.
+            Ok((command, event, artifact)) => {
+                self.out.remove(&command).map(|_| Cause { event, artifact, inbox: None })
+            }
+            Err(error) if error.is_cancelled() => None,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
     }
 }
 
 fn reconciler(session: &Session, call: CallId) -> Option<answerable_core::agent::ToolSpec> {
     let tool = session.registry.tool(&session.state.call(call)?.tool_name)?;
     session.registry.tool(&tool.reconcile.as_ref()?.tool).cloned()
-}
-
-/// A state that wants a call which it, its agent or its inputs don't have: the run stays as it is and its lease runs out,
-/// so that it ends as a crash loop and not in silence.
-fn missing(session: &Session, call: CallId) {
-    tracing::error!(run_id = %session.lease().run_id, tool_call_id = %call, "a call that is outstanding has no input");
 }

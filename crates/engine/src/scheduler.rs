@@ -15,6 +15,8 @@ use crate::lease::{self, hold};
 
 /// Runs claimed at once.
 const BATCH: usize = 64;
+/// Places beyond the limit, for runs that were cancelled or are over: they take no time.
+const RESERVE: usize = 16;
 /// Longest time between two looks for work; a signal shortens it.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// Longest time between two looks for dead servers' runs.
@@ -27,11 +29,13 @@ pub(crate) async fn run(env: Arc<Env>) {
     let mut tasks = JoinSet::new();
     let mut reclaimed_at: Option<Instant> = None;
     while !env.drain.is_cancelled() {
-        let mut more = claim(&env, &mut tasks).await;
+        let mut more = false;
+        // Before what is new, which would leave them no room on a busy server.
         if reclaimed_at.is_none_or(|at| at.elapsed() >= RECLAIM_EVERY) {
             more |= reclaim(&env, &mut tasks).await;
             reclaimed_at = Some(Instant::now());
         }
+        more |= claim(&env, &mut tasks).await;
         while tasks.try_join_next().is_some() {}
         if !more {
             wait_for_work(&env, &mut tasks).await;
@@ -55,15 +59,17 @@ async fn wait_for_work(env: &Env, tasks: &mut JoinSet<()>) {
     }
 }
 
-/// Claims what is due; true if there may be more.
+/// Claims what is due; true if there may be more. A full server still takes what was cancelled and what is over.
 async fn claim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
-    let room = env.config.max_running.saturating_sub(env.running.load(Ordering::Relaxed)).min(BATCH);
+    let (running, most) = (env.running.load(Ordering::Relaxed), env.config.max_running);
+    let pressing = running >= most;
+    let room = (if pressing { most + RESERVE } else { most }).saturating_sub(running).min(BATCH);
     if room == 0 {
         return false;
     }
-    match env.store.claim(env.config.server, room, env.config.lease_for).await {
+    match env.store.claim(env.config.server, room, env.config.lease_for, pressing).await {
         Ok(claimed) => {
-            let more = claimed.len() == room && room == BATCH;
+            let more = claimed.len() == BATCH;
             claimed.into_iter().for_each(|claimed| spawn(env, tasks, claimed));
             more
         }
@@ -103,7 +109,8 @@ fn spawn(env: &Arc<Env>, tasks: &mut JoinSet<()>, claimed: Claimed) {
     let env = Arc::clone(env);
     env.running.fetch_add(1, Ordering::Relaxed);
     tasks.spawn(async move {
-        let driven = std::panic::AssertUnwindSafe(drive::drive(&env, claimed, &held.lost)).catch_unwind().await;
+        let driven =
+            std::panic::AssertUnwindSafe(drive::drive(&env, claimed, &held.lost)).catch_unwind().await;
         if driven.is_err() {
             // The lease runs out and the run is taken up again; a run that always does this ends as a crash loop.
             tracing::error!(run_id = %claimed.lease.run_id, "the task of a run panicked");

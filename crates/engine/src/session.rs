@@ -63,7 +63,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// Takes up a loaded run.
-    pub(crate) async fn take_up(env: &Arc<Env>, claimed: Claimed, loaded: LoadedRun) -> Result<Self, StoreError> {
+    pub(crate) async fn take_up(
+        env: &Arc<Env>,
+        claimed: Claimed,
+        loaded: LoadedRun,
+    ) -> Result<Self, StoreError> {
         let registry = env.registry(&loaded.agent_hash, &loaded.agent).map_err(StoreError::Broken)?;
         let facts = RunFacts {
             lease: claimed.lease,
@@ -131,7 +135,9 @@ pub(crate) async fn find_target(env: &Env, facts: &RunFacts, name: &str) -> Opti
 }
 
 /// Asks the store again while it is away. Whoever awaits this is dropped when the lease is lost or the run ends.
-pub(crate) async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(ask: impl Fn() -> F) -> Result<T, StoreError> {
+pub(crate) async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
+    ask: impl Fn() -> F,
+) -> Result<T, StoreError> {
     let mut pause = Duration::from_millis(100);
     loop {
         match ask().await {

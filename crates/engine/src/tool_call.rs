@@ -55,17 +55,32 @@ impl ToolCall {
         (Event::ToolAttempted { at: now(), call: self.call_id, outcome, jitter: jitter() }, artifact)
     }
 
-    async fn send(&self, tool: &ToolSpec, input: Value, key: String, attempt: u32) -> (Attempt, Option<StoredArtifact>) {
+    async fn send(
+        &self,
+        tool: &ToolSpec,
+        input: Value,
+        key: String,
+        attempt: u32,
+    ) -> (Attempt, Option<StoredArtifact>) {
         match self.prepare(tool, input, key, attempt).await {
             Ok(prepared) => self.env.tools.run(&prepared).await,
             Err(error) => {
                 tracing::error!(run_id = %self.facts.lease.run_id, %error, "a call can't be prepared");
-                (Attempt::Refused(ErrorCode::Internal, "The runtime could not prepare this call.".into()), None)
+                (
+                    Attempt::Refused(ErrorCode::Internal, "The runtime could not prepare this call.".into()),
+                    None,
+                )
             }
         }
     }
 
-    async fn prepare(&self, tool: &ToolSpec, input: Value, key: String, attempt: u32) -> Result<PreparedCall, StoreError> {
+    async fn prepare(
+        &self,
+        tool: &ToolSpec,
+        input: Value,
+        key: String,
+        attempt: u32,
+    ) -> Result<PreparedCall, StoreError> {
         let tenant = self.facts.lease.tenant_id;
         let names = secret_names(tool);
         Ok(PreparedCall {
@@ -120,8 +135,12 @@ impl ToolCall {
     async fn ask_far_side(&self, reconciler: &ToolSpec) -> (Reconciled, Option<String>) {
         let template = self.tool.reconcile.as_ref().map(|spec| spec.input.clone()).unwrap_or_default();
         let secrets = BTreeMap::new();
-        let with =
-            Filling { input: &self.input, context: &self.facts.context, secrets: &secrets, idempotency_key: &self.key };
+        let with = Filling {
+            input: &self.input,
+            context: &self.facts.context,
+            secrets: &secrets,
+            idempotency_key: &self.key,
+        };
         let Ok(input) = fill_value(&template, &with) else { return (Reconciled::Unknown, None) };
         // Its own key: it is another request.
         let key = format!("reconcile:{}", self.call_id);
@@ -140,7 +159,8 @@ impl ToolCall {
 fn secret_names(tool: &ToolSpec) -> Vec<String> {
     let headers = tool.http.iter().flat_map(|http| http.headers.values());
     let templates = headers.filter_map(|text| Template::parse(text).ok());
-    let mut names: Vec<String> = templates.flat_map(|t| t.secrets().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let mut names: Vec<String> =
+        templates.flat_map(|t| t.secrets().map(str::to_owned).collect::<Vec<_>>()).collect();
     names.sort_unstable();
     names.dedup();
     names

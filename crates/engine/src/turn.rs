@@ -12,14 +12,20 @@ use crate::session::{Session, find_target};
 
 impl Session {
     /// Builds the context of the next turn: the event that it leads to, and the provider that will be asked.
-    pub(crate) async fn context_event(&self, state: &RunState, history: &[Message]) -> (Event, Option<ModelTarget>) {
+    pub(crate) async fn context_event(
+        &self,
+        state: &RunState,
+        history: &[Message],
+    ) -> (Event, Option<ModelTarget>) {
         let at = self.now();
         let spec = &self.registry.spec.model;
         // A rebuild stays with its target; a new step begins with the main one.
         let index = if state.phase == answerable_core::run::Phase::Rebuild { state.model.target } else { 0 };
         let (provider, model) = spec.target(index).unwrap_or((&spec.provider, &spec.model));
         match self.context(state, history) {
-            Err(ContextOverflow { tokens, max_tokens }) => (Event::ContextOverflowed { at, tokens, max_tokens }, None),
+            Err(ContextOverflow { tokens, max_tokens }) => {
+                (Event::ContextOverflowed { at, tokens, max_tokens }, None)
+            }
             Ok(context) => {
                 let target = find_target(&self.env, &self.facts, provider).await;
                 let estimate = estimate(&context, target.as_ref(), model);
@@ -85,7 +91,9 @@ fn note(why: Reask, schema: Option<&serde_json::Value>) -> String {
         Reask::Empty => "Your last reply was empty. Reply again: call a tool, or give the answer.".into(),
         Reask::OutputInvalid => {
             let schema = schema.map(ToString::to_string).unwrap_or_default();
-            format!("Your last answer could not be used. Answer with JSON alone that matches this schema: {schema}")
+            format!(
+                "Your last answer could not be used. Answer with JSON alone that matches this schema: {schema}"
+            )
         }
     }
 }

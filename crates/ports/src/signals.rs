@@ -93,7 +93,12 @@ impl Signals {
         let runs: Vec<Uuid> =
             self.0.progress.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
         runs.into_iter().for_each(|run| self.publish(run, Progress::Committed));
-        self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|notify| notify.notify_one());
+        self.0
+            .inboxes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .for_each(|notify| notify.notify_one());
         self.tell(Signal::Work);
         self.tell(Signal::Deliveries);
         self.tell(Signal::Keys);

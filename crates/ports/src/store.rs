@@ -102,19 +102,37 @@ pub struct Rules {
 /// The engine's side of the store. Cross-tenant only where a lease isn't there yet.
 #[async_trait]
 pub trait RunStore: Send + Sync {
-    /// Claims up to `limit` runs that have something to do, fairly between tenants.
-    async fn claim(&self, server: Uuid, limit: usize, lease_for: Duration) -> Result<Vec<Claimed>, StoreError>;
+    /// Claims up to `limit` runs that have something to do, fairly between tenants; with `pressing` only those that were
+    /// cancelled or whose time is over.
+    async fn claim(
+        &self,
+        server: Uuid,
+        limit: usize,
+        lease_for: Duration,
+        pressing: bool,
+    ) -> Result<Vec<Claimed>, StoreError>;
 
     /// Claims runs whose server died, but none of `held`: those this process works on still, and if it was only slow it
     /// renews them. Counts a death for each.
-    async fn reclaim(&self, server: Uuid, limit: usize, lease_for: Duration, held: &[Uuid])
-    -> Result<Vec<Claimed>, StoreError>;
+    async fn reclaim(
+        &self,
+        server: Uuid,
+        limit: usize,
+        lease_for: Duration,
+        held: &[Uuid],
+    ) -> Result<Vec<Claimed>, StoreError>;
 
     /// Renews leases; gives those that are still held.
-    async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<BTreeSet<Uuid>, StoreError>;
+    async fn renew(
+        &self,
+        server: Uuid,
+        leases: &[Lease],
+        lease_for: Duration,
+    ) -> Result<BTreeSet<Uuid>, StoreError>;
 
-    /// Gives a run back unfinished: any server may go on with it from then on. Counts no death.
-    async fn hand_back(&self, lease: Lease, wake: Wake) -> Result<(), StoreError>;
+    /// Gives a run back unfinished: any server may go on with it from then on, or as soon as something comes in that is
+    /// newer than `known_inbox`. Counts no death.
+    async fn hand_back(&self, lease: Lease, wake: Wake, known_inbox: i64) -> Result<(), StoreError>;
 
     /// Loads a run. `None`: the lease is lost.
     async fn load(&self, lease: Lease) -> Result<Option<LoadedRun>, StoreError>;
@@ -122,19 +140,34 @@ pub trait RunStore: Send + Sync {
     /// The one write: all of it or nothing, and nothing without the lease and the expected `seq`.
     /// After [`StoreError::Away`] it is unknown whether it was stored: the same commit under the same `id` may be sent
     /// again, and is stored once.
-    async fn commit(&self, lease: Lease, seq: i64, commit: Commit, id: Uuid) -> Result<CommitOutcome, StoreError>;
+    async fn commit(
+        &self,
+        lease: Lease,
+        seq: i64,
+        commit: Commit,
+        id: Uuid,
+    ) -> Result<CommitOutcome, StoreError>;
 
     /// What waits for a run, of numbers over `after`.
     async fn inbox(&self, lease: Lease, after: i64) -> Result<Vec<Inbound>, StoreError>;
 
     /// What the gate judges by now.
-    async fn rules(&self, lease: Lease, thread_id: Option<Uuid>, agent_id: Option<Uuid>) -> Result<Rules, StoreError>;
+    async fn rules(
+        &self,
+        lease: Lease,
+        thread_id: Option<Uuid>,
+        agent_id: Option<Uuid>,
+    ) -> Result<Rules, StoreError>;
 
     /// A tenant's provider.
     async fn model_target(&self, tenant_id: TenantId, name: &str) -> Result<Option<ModelTarget>, StoreError>;
 
     /// Those of the named secrets that exist.
-    async fn secrets(&self, tenant_id: TenantId, names: &[String]) -> Result<BTreeMap<String, SecretString>, StoreError>;
+    async fn secrets(
+        &self,
+        tenant_id: TenantId,
+        names: &[String],
+    ) -> Result<BTreeMap<String, SecretString>, StoreError>;
 
     /// The tenant's signing secrets for tool calls, the newest first; made at the first call.
     async fn signing_secrets(&self, tenant_id: TenantId) -> Result<Vec<SecretString>, StoreError>;

@@ -36,14 +36,24 @@ impl From<ClaimRow> for Claimed {
 impl Store {
     /// Claims up to `limit` runs that are due. Between tenants it goes by weight: whoever has the fewest places for its
     /// weight is next. A run whose thread or concurrency key is taken stays where it is, and so does one whose tenant has
-    /// all its places taken, unless it was cancelled or its time is over: that needs no place.
+    /// all its places taken, unless it was cancelled or its time is over: that needs no place. With `pressing` no others
+    /// are claimed.
     ///
     /// # Errors
     /// The database is away.
-    pub async fn claim(&self, server: Uuid, limit: usize, lease_for: Duration) -> Result<Vec<Claimed>> {
+    pub async fn claim(
+        &self,
+        server: Uuid,
+        limit: usize,
+        lease_for: Duration,
+        pressing: bool,
+    ) -> Result<Vec<Claimed>> {
         let mut tx = self.system().await?;
-        sqlx::query!("SELECT pg_advisory_xact_lock($1)", CLAIM_LOCK).execute(tx.conn()).await.map_err(store_error)?;
-        let rows = tx.claim_due(server, limit, lease_for).await?;
+        sqlx::query!("SELECT pg_advisory_xact_lock($1)", CLAIM_LOCK)
+            .execute(tx.conn())
+            .await
+            .map_err(store_error)?;
+        let rows = tx.claim_due(server, limit, lease_for, pressing).await?;
         tx.commit().await?;
         Ok(rows)
     }
@@ -52,7 +62,13 @@ impl Store {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn reclaim(&self, server: Uuid, limit: usize, lease_for: Duration, held: &[Uuid]) -> Result<Vec<Claimed>> {
+    pub async fn reclaim(
+        &self,
+        server: Uuid,
+        limit: usize,
+        lease_for: Duration,
+        held: &[Uuid],
+    ) -> Result<Vec<Claimed>> {
         let mut tx = self.system().await?;
         let rows = sqlx::query_as!(
             ClaimRow,
@@ -62,10 +78,11 @@ impl Store {
                    ORDER BY lease_until LIMIT $2
                ), locked AS MATERIALIZED (
                    -- Everybody locks a run's state before its place in the queue.
-                   SELECT s.tenant_id, s.run_id FROM run_states s
-                   JOIN dead ON dead.tenant_id = s.tenant_id AND dead.run_id = s.run_id FOR UPDATE OF s SKIP LOCKED
+                   SELECT s.tenant_id, s.run_id FROM dead CROSS JOIN LATERAL (
+                       SELECT tenant_id, run_id FROM run_states s
+                       WHERE s.tenant_id = dead.tenant_id AND s.run_id = dead.run_id FOR UPDATE SKIP LOCKED) s
                ), taken AS (
-                   UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, epoch = q.epoch + 1,
+                   UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, wake_at = NULL, epoch = q.epoch + 1,
                        deaths = q.deaths + CASE WHEN q.ended THEN 0 ELSE 1 END
                    FROM locked WHERE q.tenant_id = locked.tenant_id AND q.run_id = locked.run_id
                        AND q.lease_owner IS NOT NULL AND q.lease_until < now()
@@ -88,7 +105,8 @@ impl Store {
         Ok(rows.into_iter().map(Claimed::from).collect())
     }
 
-    /// Renews leases in one statement; gives the runs that are still held.
+    /// Renews leases in one statement; gives the runs that are still held. Their tasks are told to look where something
+    /// came in: its own signal may have been lost on the way from another process.
     ///
     /// # Errors
     /// The database is away.
@@ -97,11 +115,11 @@ impl Store {
         let tenants: Vec<Uuid> = leases.iter().map(|lease| lease.tenant_id.0).collect();
         let runs: Vec<Uuid> = leases.iter().map(|lease| lease.run_id.0).collect();
         let epochs: Vec<i64> = leases.iter().map(|lease| lease.epoch).collect();
-        let held = sqlx::query_scalar!(
-            "UPDATE run_queue q SET lease_until = now() + $5
+        let held = sqlx::query!(
+            r#"UPDATE run_queue q SET lease_until = now() + $5
              FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS held(tenant_id, run_id, epoch)
              WHERE q.tenant_id = held.tenant_id AND q.run_id = held.run_id AND q.epoch = held.epoch AND q.lease_owner = $4
-             RETURNING q.run_id",
+             RETURNING q.run_id, (q.urgent OR q.wake_at IS NOT NULL) AS "called!""#,
             &tenants,
             &runs,
             &epochs,
@@ -112,12 +130,19 @@ impl Store {
         .await
         .map_err(store_error)?;
         tx.commit().await?;
-        Ok(held.into_iter().collect())
+        held.iter().filter(|row| row.called).for_each(|row| self.signals().tell(Signal::Inbox(row.run_id)));
+        Ok(held.into_iter().map(|row| row.run_id).collect())
     }
 }
 
 impl SystemTx {
-    async fn claim_due(&mut self, server: Uuid, limit: usize, lease_for: Duration) -> Result<Vec<Claimed>> {
+    async fn claim_due(
+        &mut self,
+        server: Uuid,
+        limit: usize,
+        lease_for: Duration,
+        pressing: bool,
+    ) -> Result<Vec<Claimed>> {
         let rows = sqlx::query_as!(
             ClaimRow,
             r#"WITH held AS MATERIALIZED (
@@ -152,14 +177,15 @@ impl SystemTx {
                    ) d
                ), chosen AS (
                    SELECT tenant_id, run_id, may_start FROM due
-                   WHERE pressing OR max_concurrent_runs IS NULL OR place <= max_concurrent_runs
+                   WHERE pressing OR (NOT $4 AND (max_concurrent_runs IS NULL OR place <= max_concurrent_runs))
                    ORDER BY pressing DESC, place / weight, wake_at LIMIT $2
                ), locked AS MATERIALIZED (
                    -- Everybody locks a run's state before its place in the queue.
-                   SELECT s.tenant_id, s.run_id, chosen.may_start FROM run_states s
-                   JOIN chosen ON chosen.tenant_id = s.tenant_id AND chosen.run_id = s.run_id FOR UPDATE OF s SKIP LOCKED
+                   SELECT s.tenant_id, s.run_id, chosen.may_start FROM chosen CROSS JOIN LATERAL (
+                       SELECT tenant_id, run_id FROM run_states s
+                       WHERE s.tenant_id = chosen.tenant_id AND s.run_id = chosen.run_id FOR UPDATE SKIP LOCKED) s
                ), taken AS (
-                   UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, epoch = q.epoch + 1
+                   UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, wake_at = NULL, epoch = q.epoch + 1
                    FROM locked WHERE q.tenant_id = locked.tenant_id AND q.run_id = locked.run_id AND q.lease_owner IS NULL
                    RETURNING q.tenant_id, q.run_id, q.epoch, q.deaths, locked.may_start
                ), fenced AS (
@@ -170,6 +196,7 @@ impl SystemTx {
             server,
             as_count(limit),
             interval(lease_for),
+            pressing,
         )
         .fetch_all(self.conn())
         .await
@@ -179,8 +206,9 @@ impl SystemTx {
 }
 
 impl TenantTx {
-    /// Gives a run back unfinished: any server may go on with it.
-    pub(crate) async fn hand_back(&mut self, lease: Lease, wake: Wake) -> Result<()> {
+    /// Gives a run back unfinished: any server may go on with it, at once if something came in after `known_inbox`. What is
+    /// known already doesn't wake it: a message may wait in the inbox for long until its step begins.
+    pub(crate) async fn hand_back(&mut self, lease: Lease, wake: Wake, known_inbox: i64) -> Result<()> {
         // Whatever comes in locks this row first: after this nothing can slip in between.
         sqlx::query!(
             "SELECT seq FROM run_states WHERE tenant_id = $1 AND run_id = $2 FOR UPDATE",
@@ -195,17 +223,21 @@ impl TenantTx {
             Wake::At(at) => (true, Some(at)),
             Wake::OnInbox => (false, None),
         };
+        // A server whose clock is behind finds nothing due yet and gives the run back: not at once again.
         sqlx::query!(
-            "UPDATE run_queue q SET lease_owner = NULL, lease_until = NULL, urgent = false,
+            "UPDATE run_queue q SET lease_owner = NULL, lease_until = NULL, urgent = q.urgent AND came.in_since,
                  wake_at = CASE
-                     WHEN EXISTS (SELECT FROM inbox i WHERE i.tenant_id = q.tenant_id AND i.run_id = q.run_id AND q.started) THEN now()
-                     WHEN $4 THEN coalesce(to_timestamp($5::bigint / 1000.0), now()) END
-             WHERE tenant_id = $1 AND run_id = $2 AND epoch = $3 AND lease_owner IS NOT NULL",
+                     WHEN came.in_since AND q.started THEN now()
+                     WHEN $5::bigint IS NOT NULL THEN greatest(to_timestamp($5::bigint / 1000.0), now() + interval '200 ms')
+                     WHEN $4 THEN now() END
+             FROM (SELECT EXISTS (SELECT FROM inbox WHERE tenant_id = $1 AND run_id = $2 AND number > $6) AS in_since) came
+             WHERE q.tenant_id = $1 AND q.run_id = $2 AND q.epoch = $3 AND q.lease_owner IS NOT NULL",
             self.tenant(),
             lease.run_id.0,
             lease.epoch,
             by_itself,
             at,
+            known_inbox,
         )
         .execute(self.conn())
         .await

@@ -25,20 +25,27 @@ impl Store {
     ///
     /// # Errors
     /// The database is away: whether it was written is then unknown, and the same commit may be sent again.
-    pub(crate) async fn commit_run(&self, lease: Lease, seq: i64, commit: Commit, id: Uuid, public_url: &str) -> Result<CommitOutcome> {
+    pub(crate) async fn commit_run(
+        &self,
+        lease: Lease,
+        seq: i64,
+        commit: Commit,
+        id: Uuid,
+        public_url: &str,
+    ) -> Result<CommitOutcome> {
         let ended = matches!(commit.release, Release::End | Release::EndWithLateCalls);
         let parked = matches!(commit.release, Release::Park { .. });
         let known_inbox = commit.known_inbox;
         let payload = Payload::of(lease, &commit, |approval, expires_at| {
             links::decision_url(self.sealer(), public_url, approval, expires_at)
         });
-        let outbox = !payload.outbox.is_empty();
         // As text: it is JSON for PostgreSQL with every digit as it stands here.
-        let payload = serde_json::to_string(&payload).map_err(|error| StoreError::Broken(error.to_string()))?;
+        let payload =
+            serde_json::to_string(&payload).map_err(|error| StoreError::Broken(error.to_string()))?;
         let answer = self.send(lease, seq, known_inbox, id, &payload).await?;
         match answer.as_str() {
-            "stored" => {
-                self.announce(lease, outbox, ended);
+            stored @ ("stored" | "told") => {
+                self.announce(lease, stored == "told", ended);
                 if parked {
                     // A place of its tenant's is free.
                     self.signals().tell(Signal::Work);
@@ -57,9 +64,16 @@ impl Store {
         }
     }
 
-    async fn send(&self, lease: Lease, seq: i64, known_inbox: i64, id: Uuid, payload: &str) -> Result<String> {
-        let query = || {
-            sqlx::query_scalar!(
+    async fn send(
+        &self,
+        lease: Lease,
+        seq: i64,
+        known_inbox: i64,
+        id: Uuid,
+        payload: &str,
+    ) -> Result<String> {
+        let query = || async {
+            let asked = self.alone(sqlx::query!(
                 r#"SELECT commit_run($1, $2, $3, $4, $5, $6, $7::text::json) AS "answer!""#,
                 lease.tenant_id.0,
                 lease.run_id.0,
@@ -68,12 +82,14 @@ impl Store {
                 known_inbox,
                 id,
                 payload,
-            )
-            .fetch_one(self.pool())
+            ));
+            asked.await.map(|row| row.answer)
         };
         match query().await {
             // Another run took a business key between the look and the write; the second look finds it.
-            Err(error) if violated(&error) == Some("ledger_business_keys") => query().await.map_err(store_error),
+            Err(error) if violated(&error) == Some("ledger_business_keys") => {
+                query().await.map_err(store_error)
+            }
             answer => answer.map_err(store_error),
         }
     }
@@ -170,7 +186,9 @@ impl Payload {
     fn add<L: Fn(&ApprovalRow, Millis) -> String>(&mut self, record: &Record, outbox: &Outbox<'_, L>) {
         match record {
             Record::Event { kind, step, data } => {
-                self.events.push(json!({"event_id": Uuid::now_v7(), "type": kind.as_str(), "step": step, "data": data}));
+                self.events.push(
+                    json!({"event_id": Uuid::now_v7(), "type": kind.as_str(), "step": step, "data": data}),
+                );
                 if kind.is_for_webhooks() {
                     self.outbox.extend(outbox.entry(*kind, data));
                 }
@@ -187,14 +205,17 @@ impl Payload {
                 self.calls_changed.push(json!({"call_id": call.0, "input": input, "input_hash": input_hash}));
             }
             Record::CallResult { call, result, ledger_id } => {
-                self.calls_changed.push(json!({"call_id": call.0, "result": result, "ledger_id": ledger_id.map(|id| id.0)}));
+                self.calls_changed.push(
+                    json!({"call_id": call.0, "result": result, "ledger_id": ledger_id.map(|id| id.0)}),
+                );
             }
             Record::LedgerOpened(row) => {
                 self.ledger_opened.push(ledger_row(row));
                 self.calls_changed.push(json!({"call_id": row.call.0, "ledger_id": row.id.0}));
             }
             Record::LedgerAttempt { ledger_id, attempt, until } => {
-                self.ledger_changed.push(json!({"ledger_id": ledger_id.0, "attempts": attempt, "until": time(*until)}));
+                self.ledger_changed
+                    .push(json!({"ledger_id": ledger_id.0, "attempts": attempt, "until": time(*until)}));
             }
             Record::LedgerClosed { ledger_id, outcome } => self.ledger_changed.push(json!({
                 "ledger_id": ledger_id.0, "status": outcome.status, "side_effect": outcome.effect,
@@ -257,11 +278,13 @@ impl<L: Fn(&ApprovalRow, Millis) -> String> Outbox<'_, L> {
     fn entry(&self, kind: EventType, data: &Value) -> Option<Value> {
         let run = RunFacts::of(self.lease.run_id, self.commit.thread_id, &self.commit.state);
         let at = moment(self.commit.at);
-        let approval_id = data.get("approval_id").and_then(Value::as_str).and_then(|id| id.parse::<ApprovalId>().ok());
+        let approval_id =
+            data.get("approval_id").and_then(Value::as_str).and_then(|id| id.parse::<ApprovalId>().ok());
         let (body, body_with_input) = match (kind, approval_id) {
             (EventType::ApprovalRequested, Some(id)) => {
                 let row = self.requested(id)?;
-                let input = self.commit.asked_inputs.iter().find(|(asked, _)| *asked == id).map(|(_, input)| input);
+                let input =
+                    self.commit.asked_inputs.iter().find(|(asked, _)| *asked == id).map(|(_, input)| input);
                 // A budget has no link: it wants new limits, not a word.
                 let link = (row.kind != ApprovalKind::Budget).then(|| (self.link)(row, row.expires_at));
                 outbox::approval_requested(at, &run, &ApprovalFacts { row, input }, link.as_deref())
@@ -373,6 +396,9 @@ mod tests {
             json!({"id": 2, "a": 5}),
             json!({"id": 1, "b": 2, "a": null, "l": [2]}),
         ];
-        assert_eq!(merged(changes, "id"), [json!({"id": 1, "a": 1, "b": 2, "l": [1, 2]}), json!({"id": 2, "a": 5})]);
+        assert_eq!(
+            merged(changes, "id"),
+            [json!({"id": 1, "a": 1, "b": 2, "l": [1, 2]}), json!({"id": 2, "a": 5})]
+        );
     }
 }

@@ -6,14 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use answerable_ports::{Signals, StoreError};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, PgPool};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
+use sqlx::query::Map;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, IntoArguments, PgPool, Postgres, Row as _, Transaction};
 
+use crate::conn::Conn;
 use crate::error::store_error;
 use crate::seal::Sealer;
 use crate::tx::{SystemTx, TenantTx};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations");
+
+/// What holds for every transaction. A server that stands still within one (a paused machine, a cut line) must not keep
+/// its locks: claiming waits for one of them. And no statement here is worth compiling, which can take seconds.
+const RULES: &str = "SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL jit = off";
 
 /// How to reach the database.
 #[derive(Debug, Clone)]
@@ -30,6 +36,7 @@ pub struct ConnectOptions {
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
+    prepared: bool,
     sealer: Sealer,
     signals: Signals,
     held: Arc<AtomicBool>,
@@ -42,13 +49,16 @@ impl Store {
     /// The URL makes no sense.
     pub fn connect(options: &ConnectOptions, sealer: Sealer, signals: Signals) -> Result<Self, StoreError> {
         let connect = pg_options(&options.url)?;
-        let connect = if options.prepared_statements { connect } else { connect.statement_cache_capacity(0) };
+        let prepared = options.prepared_statements;
+        // A pooler takes few settings at the start; this one is the default of every version that still lives.
+        let connect =
+            if prepared { connect } else { connect.statement_cache_capacity(0).extra_float_digits(None) };
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(Duration::from_secs(5))
             .idle_timeout(Duration::from_secs(300))
             .connect_lazy_with(connect);
-        Ok(Self { pool, sealer, signals, held: Arc::default() })
+        Ok(Self { pool, prepared, sealer, signals, held: Arc::default() })
     }
 
     /// Until [`open`](Self::open) the database counts as away: its schema isn't there yet.
@@ -62,7 +72,11 @@ impl Store {
     }
 
     fn is_open(&self) -> Result<(), StoreError> {
-        if self.held.load(Ordering::Relaxed) { Err(StoreError::Away("not migrated yet".into())) } else { Ok(()) }
+        if self.held.load(Ordering::Relaxed) {
+            Err(StoreError::Away("not migrated yet".into()))
+        } else {
+            Ok(())
+        }
     }
 
     /// Begins a transaction of one tenant.
@@ -73,11 +87,18 @@ impl Store {
         self.is_open()?;
         // A UUID's text can't hold anything but hex digits and hyphens.
         let begin = format!(
-            "BEGIN; SET LOCAL ROLE answerable_app; SELECT set_config('app.tenant', '{}', true)",
+            "BEGIN; {RULES}; SET LOCAL ROLE answerable_app; SELECT set_config('app.tenant', '{}', true)",
             tenant_id.0.hyphenated()
         );
-        let tx = self.pool.begin_with(AssertSqlSafe(begin)).await.map_err(store_error)?;
-        Ok(TenantTx { tx, tenant_id, sealer: self.sealer.clone(), signals: Vec::new(), hub: self.signals.clone() })
+        let tx = self.begin(begin).await?;
+        Ok(TenantTx {
+            tx,
+            prepared: self.prepared,
+            tenant_id,
+            sealer: self.sealer.clone(),
+            signals: Vec::new(),
+            hub: self.signals.clone(),
+        })
     }
 
     /// Begins a transaction that crosses tenants.
@@ -86,14 +107,49 @@ impl Store {
     /// The database is away.
     pub async fn system(&self) -> Result<SystemTx, StoreError> {
         self.is_open()?;
-        let begin = "BEGIN; SET LOCAL ROLE answerable_system";
-        let tx = self.pool.begin_with(begin).await.map_err(store_error)?;
-        Ok(SystemTx { tx, sealer: self.sealer.clone(), signals: Vec::new(), hub: self.signals.clone() })
+        let tx = self.begin(format!("BEGIN; {RULES}; SET LOCAL ROLE answerable_system")).await?;
+        Ok(SystemTx {
+            tx,
+            prepared: self.prepared,
+            sealer: self.sealer.clone(),
+            signals: Vec::new(),
+            hub: self.signals.clone(),
+        })
     }
 
-    /// The pool itself, for the one statement that is its own transaction (the commit).
+    /// Begins in a task of its own, so that it is never dropped halfway (a request is, when its client goes): the
+    /// connection would go back to the pool with the transaction open, and the next commit of the engine would be
+    /// written in there and lost.
+    async fn begin(&self, begin: String) -> Result<Transaction<'static, Postgres>, StoreError> {
+        let pool = self.pool.clone();
+        let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(begin)).await });
+        begun.await.map_err(|error| StoreError::Away(error.to_string()))?.map_err(store_error)
+    }
+
+    /// The pool itself, for tests.
+    #[cfg(test)]
     pub(crate) fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    /// Runs one statement that is its own transaction, as whoever the service connects as. Behind a pooler it gets a
+    /// transaction all the same: its parts could go to several servers otherwise.
+    pub(crate) async fn alone<'q, T, O, A>(&self, query: Map<'q, Postgres, T, A>) -> sqlx::Result<O>
+    where
+        T: FnMut(PgRow) -> sqlx::Result<O> + Send,
+        O: Send + Unpin,
+        A: IntoArguments<Postgres> + Send + 'q,
+    {
+        if self.prepared {
+            return query.fetch_one(&self.pool).await;
+        }
+        let mut tx = self
+            .begin(format!("BEGIN; {RULES}"))
+            .await
+            .map_err(|error| sqlx::Error::Io(std::io::Error::other(error)))?;
+        let answer = query.fetch_one(Conn { raw: &mut tx, prepared: false }).await?;
+        tx.commit().await?;
+        Ok(answer)
     }
 
     /// Who is told what.
@@ -112,12 +168,15 @@ impl Store {
     pub async fn check(&self) -> Result<(), StoreError> {
         self.is_open()?;
         let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
-        let applied = sqlx::query_scalar::<_, Option<i64>>("SELECT max(version) FROM _sqlx_migrations WHERE success")
-            .fetch_one(&self.pool)
-            .await
-            .map_err(store_error)?;
+        let newest_applied = sqlx::query("SELECT max(version) FROM _sqlx_migrations WHERE success");
+        let applied: Option<i64> =
+            self.alone(newest_applied.try_map(|row: PgRow| row.try_get(0))).await.map_err(store_error)?;
         // A newer database is fine: a rolling upgrade has begun.
-        if applied.unwrap_or(0) >= newest { Ok(()) } else { Err(StoreError::Away("migrations are missing".into())) }
+        if applied.unwrap_or(0) >= newest {
+            Ok(())
+        } else {
+            Err(StoreError::Away("migrations are missing".into()))
+        }
     }
 
     /// Connections in use and in all.
@@ -144,7 +203,10 @@ pub(crate) fn pg_options(url: &str) -> Result<PgConnectOptions, StoreError> {
 pub async fn migrate(url: &str) -> Result<(), StoreError> {
     let options = pg_options(url)?;
     let mut connection = options.connect().await.map_err(store_error)?;
-    MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(|error| StoreError::Broken(error.to_string()))?;
+    MIGRATIONS
+        .run_direct(None, &mut connection, false)
+        .await
+        .map_err(|error| StoreError::Broken(error.to_string()))?;
     Ok(())
 }
 
@@ -154,6 +216,9 @@ pub async fn migrate(url: &str) -> Result<(), StoreError> {
 /// The database is away.
 pub async fn make_partitions(url: &str) -> Result<(), StoreError> {
     let mut connection = pg_options(url)?.connect().await.map_err(store_error)?;
-    sqlx::query!("SELECT make_partitions(4) IS NULL AS done").fetch_one(&mut connection).await.map_err(store_error)?;
+    sqlx::query!("SELECT make_partitions(4) IS NULL AS done")
+        .fetch_one(&mut connection)
+        .await
+        .map_err(store_error)?;
     Ok(())
 }

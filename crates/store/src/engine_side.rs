@@ -6,7 +6,7 @@ use std::time::Duration;
 use answerable_core::id::{CallId, LedgerId, TenantId};
 use answerable_core::ledger::Outcome;
 use answerable_core::run::KeyHolder;
-use answerable_core::tool::ToolResult;
+use answerable_core::tool::{ErrorCode, ResultStatus, ToolResult};
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound, StoredArtifact};
 use answerable_ports::store::Rules;
 use answerable_ports::{Claimed, Lease, LoadedRun, ModelTarget, RunStore, Wake};
@@ -33,13 +33,46 @@ impl EngineStore {
     }
 }
 
+/// A result that was written before it was clear what became of the call, by what the ledger says now.
+fn as_it_turned_out(result: ToolResult, ledger: &str) -> ToolResult {
+    let was_open = matches!(result.status, ResultStatus::Cancelled | ResultStatus::Uncertain);
+    match ledger {
+        "succeeded" if was_open => ToolResult::without_run(
+            ResultStatus::Succeeded,
+            None,
+            "It was done by an earlier call; its answer was not kept.",
+        ),
+        "failed" if result.status == ResultStatus::Uncertain => {
+            let message = "An earlier call was not done, and it is not sent again.";
+            ToolResult::without_run(ResultStatus::Failed, Some(ErrorCode::Unavailable), message)
+        }
+        "uncertain" if result.status == ResultStatus::Cancelled => {
+            let message = "An earlier call may have happened or not, and can't be told. Don't assume either.";
+            ToolResult::without_run(ResultStatus::Uncertain, Some(ErrorCode::SideEffectUncertain), message)
+        }
+        _ => result,
+    }
+}
+
 #[async_trait]
 impl RunStore for EngineStore {
-    async fn claim(&self, server: Uuid, limit: usize, lease_for: Duration) -> Result<Vec<Claimed>> {
-        self.store.claim(server, limit, lease_for).await
+    async fn claim(
+        &self,
+        server: Uuid,
+        limit: usize,
+        lease_for: Duration,
+        pressing: bool,
+    ) -> Result<Vec<Claimed>> {
+        self.store.claim(server, limit, lease_for, pressing).await
     }
 
-    async fn reclaim(&self, server: Uuid, limit: usize, lease_for: Duration, held: &[Uuid]) -> Result<Vec<Claimed>> {
+    async fn reclaim(
+        &self,
+        server: Uuid,
+        limit: usize,
+        lease_for: Duration,
+        held: &[Uuid],
+    ) -> Result<Vec<Claimed>> {
         self.store.reclaim(server, limit, lease_for, held).await
     }
 
@@ -47,9 +80,9 @@ impl RunStore for EngineStore {
         self.store.renew(server, leases, lease_for).await
     }
 
-    async fn hand_back(&self, lease: Lease, wake: Wake) -> Result<()> {
+    async fn hand_back(&self, lease: Lease, wake: Wake, known_inbox: i64) -> Result<()> {
         let mut tx = self.store.tenant(lease.tenant_id).await?;
-        tx.hand_back(lease, wake).await?;
+        tx.hand_back(lease, wake, known_inbox).await?;
         tx.commit().await
     }
 
@@ -150,9 +183,10 @@ impl TenantTx {
             result => Ok(KeyHolder {
                 ledger_id: LedgerId(row.ledger_id),
                 same_input,
-                result: result.unwrap_or_else(|| {
-                    ToolResult::without_run(answerable_core::tool::ResultStatus::Failed, None, "")
-                }),
+                result: result.map_or_else(
+                    || ToolResult::without_run(ResultStatus::Failed, None, ""),
+                    |result| as_it_turned_out(result, &row.status),
+                ),
             }),
         }))
     }

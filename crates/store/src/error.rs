@@ -6,7 +6,12 @@ use answerable_ports::StoreError;
 pub(crate) fn store_error(error: sqlx::Error) -> StoreError {
     use sqlx::Error;
     let away = match &error {
-        Error::Io(_) | Error::Tls(_) | Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed | Error::Protocol(_) => true,
+        Error::Io(_)
+        | Error::Tls(_)
+        | Error::PoolTimedOut
+        | Error::PoolClosed
+        | Error::WorkerCrashed
+        | Error::Protocol(_) => true,
         Error::Database(database) => database.code().is_some_and(|code| is_passing(&code)),
         _ => false,
     };
@@ -14,11 +19,14 @@ pub(crate) fn store_error(error: sqlx::Error) -> StoreError {
 }
 
 /// Connection exceptions, shutdowns, too many connections, out of resources, serialization and deadlocks, read-only
-/// (a fail-over), a cancelled statement.
+/// (a fail-over), a cancelled statement, a transaction that stood still for too long.
 fn is_passing(code: &str) -> bool {
     code.starts_with("08")
         || code.starts_with("53")
-        || matches!(code, "57P01" | "57P02" | "57P03" | "57014" | "40001" | "40P01" | "25006" | "55P03")
+        || matches!(
+            code,
+            "57P01" | "57P02" | "57P03" | "57014" | "40001" | "40P01" | "25006" | "25P03" | "55P03"
+        )
 }
 
 /// The name of the constraint that was violated, if that is what went wrong.

@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::conn::Conn;
 use crate::error::store_error;
 use crate::seal::{Sealer, place};
 use crate::tx::{SystemTx, TenantTx};
@@ -127,14 +127,9 @@ impl SystemTx {
     }
 }
 
-async fn begin(
-    conn: &mut PgConnection,
-    tenant: Uuid,
-    sealer: &Sealer,
-    request: &KeptRequest,
-) -> Result<Kept> {
+async fn begin(mut conn: Conn<'_>, tenant: Uuid, sealer: &Sealer, request: &KeptRequest) -> Result<Kept> {
     sqlx::query!("SELECT set_config('lock_timeout', $1, true)", PATIENCE)
-        .fetch_one(&mut *conn)
+        .fetch_one(conn.again())
         .await
         .map_err(store_error)?;
     let reserved = sqlx::query!(
@@ -145,7 +140,7 @@ async fn begin(
         request.key,
         &request.hash[..],
     )
-    .execute(&mut *conn)
+    .execute(conn.again())
     .await;
     match reserved {
         Ok(done) if done.rows_affected() == 1 => Ok(Kept::New),
@@ -155,7 +150,7 @@ async fn begin(
     }
 }
 
-async fn find(conn: &mut PgConnection, tenant: Uuid, sealer: &Sealer, request: &KeptRequest) -> Result<Kept> {
+async fn find(conn: Conn<'_>, tenant: Uuid, sealer: &Sealer, request: &KeptRequest) -> Result<Kept> {
     let row = sqlx::query!(
         "SELECT request_hash, status, headers, body, run_id FROM idempotency_keys
          WHERE tenant_id = $1 AND route = $2 AND key = $3",
@@ -183,7 +178,7 @@ async fn find(conn: &mut PgConnection, tenant: Uuid, sealer: &Sealer, request: &
 }
 
 async fn keep(
-    conn: &mut PgConnection,
+    conn: Conn<'_>,
     tenant: Uuid,
     sealer: &Sealer,
     request: &KeptRequest,

@@ -24,7 +24,12 @@ pub(crate) enum LinkState {
 }
 
 /// The link to an approval.
-pub(crate) fn decision_url(sealer: &Sealer, public_url: &str, approval: &ApprovalRow, expires_at: Millis) -> String {
+pub(crate) fn decision_url(
+    sealer: &Sealer,
+    public_url: &str,
+    approval: &ApprovalRow,
+    expires_at: Millis,
+) -> String {
     let hash = approval.input_hash.as_deref().unwrap_or_default();
     let token = token(sealer, approval.id, hash, expires_at);
     format!("{}/v1/approvals/{}/decision?token={token}", public_url.trim_end_matches('/'), approval.id)
@@ -75,7 +80,13 @@ mod tests {
         assert_eq!(verify(&sealer, other, "sha256:ab", &good), LinkState::Forged);
         assert_eq!(verify(&sealer, id, "sha256:ac", &good), LinkState::Forged);
         assert_eq!(verify(&Sealer::new(&[8; 32]), id, "sha256:ab", &good), LinkState::Forged);
-        for odd in [format!("{good}0"), format!("{good}x"), good.replace("1000", "2000"), format!("0{good}"), "x".into()] {
+        for odd in [
+            format!("{good}0"),
+            format!("{good}x"),
+            good.replace("1000", "2000"),
+            format!("0{good}"),
+            "x".into(),
+        ] {
             assert_eq!(verify(&sealer, id, "sha256:ab", &odd), LinkState::Forged, "{odd}");
         }
     }

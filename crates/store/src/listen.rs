@@ -32,7 +32,8 @@ impl Store {
             }
             let words: Vec<String> = signals.iter().map(word).collect();
             let payload = format!("{} {}", server.simple(), words.join(" "));
-            if let Err(error) = sqlx::query!("SELECT pg_notify($1, $2)", CHANNEL, payload).execute(self.pool()).await {
+            let notify = sqlx::query!("SELECT pg_notify($1, $2) IS NULL AS sent", CHANNEL, payload);
+            if let Err(error) = self.alone(notify).await {
                 tracing::debug!(%error, "signals not sent; others will look by themselves");
             }
         }
@@ -49,7 +50,11 @@ pub(crate) async fn listen(url: &str, server: Uuid, signals: &Signals) {
     }
 }
 
-async fn listen_once(url: &str, server: Uuid, signals: &Signals) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn listen_once(
+    url: &str,
+    server: Uuid,
+    signals: &Signals,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect_with(pg_options(url)?).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.listen(CHANNEL).await?;
@@ -109,7 +114,9 @@ mod tests {
     #[test]
     fn words_are_read_as_they_were_written() {
         let run = Uuid::from_u128(7);
-        for sent in [Signal::Progress(run), Signal::Inbox(run), Signal::Work, Signal::Deliveries, Signal::Keys] {
+        for sent in
+            [Signal::Progress(run), Signal::Inbox(run), Signal::Work, Signal::Deliveries, Signal::Keys]
+        {
             assert_eq!(signal(&word(&sent)), Some(sent));
         }
         for odd in ["", "x", "p", "p123", "é"] {

@@ -102,7 +102,12 @@ impl TenantTx {
     }
 
     /// Remembered approvals that cover a run and haven't ended.
-    pub(crate) async fn grants_covering(&mut self, run: Uuid, thread: Option<Uuid>, agent: Option<Uuid>) -> Result<Vec<Grant>> {
+    pub(crate) async fn grants_covering(
+        &mut self,
+        run: Uuid,
+        thread: Option<Uuid>,
+        agent: Option<Uuid>,
+    ) -> Result<Vec<Grant>> {
         let rows = sqlx::query!(
             "SELECT grant_id, tool_name, input_hash, expires_at FROM grants
              WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
@@ -123,7 +128,10 @@ impl TenantTx {
             input_hash,
             expires_at: expires_at.map(|at| at.timestamp_millis()),
         };
-        Ok(rows.into_iter().map(|row| grant(row.grant_id, row.tool_name, row.input_hash, row.expires_at)).collect())
+        Ok(rows
+            .into_iter()
+            .map(|row| grant(row.grant_id, row.tool_name, row.input_hash, row.expires_at))
+            .collect())
     }
 }
 
@@ -152,7 +160,11 @@ impl TryFrom<MessageRow> for Message {
                 _ => Role::User,
             },
             content: row.content,
-            tool_calls: row.tool_calls.map(|calls| decode::<Vec<MessageCall>>(calls, "tool calls")).transpose()?.unwrap_or_default(),
+            tool_calls: row
+                .tool_calls
+                .map(|calls| decode::<Vec<MessageCall>>(calls, "tool calls"))
+                .transpose()?
+                .unwrap_or_default(),
             tool_call_id: row.tool_call_id.map(CallId),
             step: row.step.and_then(|step| u32::try_from(step).ok()),
             extra: row.extra.map(|extra| decode(extra, "message extra")).transpose()?,
@@ -173,5 +185,6 @@ pub fn read_state(state: Value) -> Result<RunState> {
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(value: Value, what: &str) -> Result<T> {
-    serde_json::from_value(value).map_err(|error| StoreError::Broken(format!("a stored {what} can't be read: {error}")))
+    serde_json::from_value(value)
+        .map_err(|error| StoreError::Broken(format!("a stored {what} can't be read: {error}")))
 }

@@ -60,13 +60,15 @@ pub(crate) fn approval_decided(at: DateTime<Utc>, run: &RunFacts, event: &Value)
         "id": event["approval_id"], "run_id": run.0["id"], "tool_call_id": event["tool_call_id"],
         "tool_name": event["tool_name"], "status": event["status"], "decided_by": event["by"], "reason": event["reason"],
     });
-    let body = envelope(EventType::ApprovalDecided.as_str(), at, &json!({"approval": approval, "run": run.0}));
+    let body =
+        envelope(EventType::ApprovalDecided.as_str(), at, &json!({"approval": approval, "run": run.0}));
     (body.clone(), body)
 }
 
 /// `{type, timestamp, data}` (Standard Webhooks).
 pub(crate) fn envelope(kind: &str, at: DateTime<Utc>, data: &Value) -> String {
-    json!({"type": kind, "timestamp": at.to_rfc3339_opts(SecondsFormat::Millis, true), "data": data}).to_string()
+    json!({"type": kind, "timestamp": at.to_rfc3339_opts(SecondsFormat::Millis, true), "data": data})
+        .to_string()
 }
 
 fn time(at: answerable_core::Millis) -> String {

@@ -55,29 +55,35 @@ pub enum AfterTry {
 }
 
 impl Store {
-    /// Takes up to `limit` deliveries that are due, at most `each` at once for one endpoint, for a minute. One that was
-    /// never tried goes before its run's later ones.
+    /// Takes up to `limit` deliveries that are due for a minute: at most `each` at once for one endpoint and `of_tenant` for
+    /// one tenant, whoever has the fewest out first. One that was never tried goes before its run's later ones.
     ///
     /// # Errors
     /// The database is away.
-    pub async fn deliveries_claim(&self, limit: i64, each: i64) -> Result<Vec<Outgoing>> {
+    pub async fn deliveries_claim(&self, limit: i64, each: i64, of_tenant: i64) -> Result<Vec<Outgoing>> {
         let mut tx = self.system().await?;
         let rows = sqlx::query!(
-            r#"WITH due AS MATERIALIZED (
-                   SELECT d.tenant_id, d.delivery_id, d.next_attempt_at,
-                       row_number() OVER (PARTITION BY d.tenant_id, d.webhook_id ORDER BY d.next_attempt_at, d.ord)
-                       + (SELECT count(*) FROM deliveries f WHERE f.tenant_id = d.tenant_id AND f.webhook_id = d.webhook_id
-                          AND f.status = 'pending' AND f.lease_until > now()) AS place
-                   FROM deliveries d
-                   WHERE d.status = 'pending' AND d.next_attempt_at <= now() AND (d.lease_until IS NULL OR d.lease_until < now())
-                     AND NOT EXISTS (SELECT FROM deliveries e WHERE e.tenant_id = d.tenant_id AND e.webhook_id = d.webhook_id
-                         AND e.run_id = d.run_id AND e.ord < d.ord AND e.status = 'pending' AND e.attempts = '[]')
-                   ORDER BY d.next_attempt_at LIMIT 1000
+            r#"WITH out AS MATERIALIZED (
+                   SELECT tenant_id, webhook_id, count(*) AS tries FROM deliveries
+                   WHERE status = 'pending' AND lease_until > now() GROUP BY tenant_id, webhook_id
+               ), due AS MATERIALIZED (
+                   SELECT w.tenant_id, d.delivery_id, d.next_attempt_at,
+                       coalesce((SELECT sum(tries) FROM out WHERE out.tenant_id = w.tenant_id), 0)
+                       + row_number() OVER (PARTITION BY w.tenant_id ORDER BY d.next_attempt_at, d.ord) AS place
+                   FROM webhooks w
+                   LEFT JOIN out ON out.tenant_id = w.tenant_id AND out.webhook_id = w.webhook_id
+                   CROSS JOIN LATERAL (
+                       SELECT d.delivery_id, d.next_attempt_at, d.ord FROM deliveries d
+                       WHERE d.tenant_id = w.tenant_id AND d.webhook_id = w.webhook_id
+                         AND d.status = 'pending' AND d.next_attempt_at <= now() AND (d.lease_until IS NULL OR d.lease_until < now())
+                         AND NOT EXISTS (SELECT FROM deliveries e WHERE e.tenant_id = d.tenant_id AND e.webhook_id = d.webhook_id
+                             AND e.run_id = d.run_id AND e.ord < d.ord AND e.status = 'pending' AND e.attempts = '[]')
+                       ORDER BY d.next_attempt_at, d.ord LIMIT greatest($2 - coalesce(out.tries, 0), 0)) d
                ), free AS MATERIALIZED (
                    SELECT d.tenant_id, d.delivery_id FROM deliveries d
-                   JOIN due ON due.tenant_id = d.tenant_id AND due.delivery_id = d.delivery_id AND due.place <= $2
+                   JOIN due ON due.tenant_id = d.tenant_id AND due.delivery_id = d.delivery_id AND due.place <= $3::bigint
                    WHERE d.status = 'pending' AND (d.lease_until IS NULL OR d.lease_until < now())
-                   ORDER BY due.next_attempt_at LIMIT $1 FOR UPDATE OF d SKIP LOCKED
+                   ORDER BY due.place, due.next_attempt_at LIMIT $1 FOR UPDATE OF d SKIP LOCKED
                ), taken AS (
                    UPDATE deliveries d SET lease_until = now() + interval '1 minute'
                    FROM free WHERE d.tenant_id = free.tenant_id AND d.delivery_id = free.delivery_id
@@ -89,6 +95,7 @@ impl Store {
                ORDER BY t.ord"#,
             limit,
             each,
+            of_tenant,
         )
         .fetch_all(tx.conn())
         .await
@@ -127,29 +134,39 @@ impl Store {
         tx.commit().await
     }
 
-    /// When the next delivery is due, if any is.
+    /// When the next delivery is due of those that nobody is trying, if any is.
     ///
     /// # Errors
     /// The database is away.
     pub async fn deliveries_next(&self) -> Result<Option<DateTime<Utc>>> {
         let mut tx = self.system().await?;
-        sqlx::query_scalar!("SELECT min(next_attempt_at) FROM deliveries WHERE status = 'pending'")
-            .fetch_one(tx.conn())
-            .await
-            .map_err(store_error)
+        sqlx::query_scalar!(
+            "SELECT min(next_attempt_at) FROM deliveries
+             WHERE status = 'pending' AND (lease_until IS NULL OR lease_until < now())"
+        )
+        .fetch_one(tx.conn())
+        .await
+        .map_err(store_error)
     }
 }
 
 impl SystemTx {
-    async fn delivery_settle(&mut self, tenant: Uuid, delivery: Uuid, attempt: &Value, then: AfterTry) -> Result<()> {
+    async fn delivery_settle(
+        &mut self,
+        tenant: Uuid,
+        delivery: Uuid,
+        attempt: &Value,
+        then: AfterTry,
+    ) -> Result<()> {
         let (status, next) = match then {
             AfterTry::Delivered => ("delivered", None),
             AfterTry::Again(at) => ("pending", Some(at)),
             AfterTry::Failed | AfterTry::Gone => ("failed", None),
         };
+        // A slow sender whose minute was over says nothing against what another one has settled, but an arrival is one.
         sqlx::query!(
             "UPDATE deliveries SET status = $3, next_attempt_at = $4, attempts = attempts || $5, lease_until = NULL
-             WHERE tenant_id = $1 AND delivery_id = $2",
+             WHERE tenant_id = $1 AND delivery_id = $2 AND (status = 'pending' OR $3 = 'delivered')",
             tenant,
             delivery,
             status,

@@ -170,6 +170,8 @@ impl TenantTx {
             (Some(over), Some(deadline)) => Some(over.min(deadline)),
             (over, deadline) => over.or(deadline),
         };
+        // A deadline that passes before it may start ends it all the same.
+        let wakes = expires.map_or(starts, |expires| expires.min(starts));
         sqlx::query!(
             "WITH made AS (
                  INSERT INTO runs (tenant_id, run_id, agent_id, agent_version, spec_hash, thread_id, workspace_id, context,
@@ -202,7 +204,7 @@ impl TenantTx {
             new.concurrency_key,
             now,
             as_json(&state)?,
-            starts,
+            wakes,
             expires,
             Uuid::now_v7(),
         )

@@ -2,6 +2,7 @@
 //! superuser's.
 
 use std::collections::BTreeMap;
+use std::task::Poll;
 
 use answerable_core::id::TenantId;
 use answerable_testkit::TestDatabase;
@@ -90,4 +91,34 @@ async fn the_system_role_reaches_no_settings_or_bodies() {
         let seen = sqlx::query_scalar::<_, i64>(AssertSqlSafe(count)).fetch_one(tx.conn()).await;
         assert!(seen.is_err(), "{table} is open to the system role");
     }
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_while_it_begins_leaves_its_connection_clean() {
+    let database = TestDatabase::create().await.expect("a database");
+    let options = ConnectOptions { url: database.url.clone(), max_connections: 1, prepared_statements: true };
+    let store = Store::connect(&options, Sealer::new(&[7; 32]), Signals::new().0).expect("a store");
+    let connected: String =
+        sqlx::query_scalar("SELECT current_user::text").fetch_one(store.pool()).await.expect("a name");
+    let mut cut = 0;
+    for polls in 0..12 {
+        let begun = polled(store.tenant(TenantId(uuid::Uuid::nil())), polls).await;
+        cut += u32::from(begun.is_none());
+        drop(begun);
+        // A statement that is its own transaction, as the engine's commit is.
+        let now: String =
+            sqlx::query_scalar("SELECT current_user::text").fetch_one(store.pool()).await.expect("a name");
+        assert_eq!(now, connected, "left within a transaction after {polls} polls");
+    }
+    assert!(cut > 0, "nothing was dropped");
+}
+
+/// Polls a future so often at most, then drops it.
+async fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
+    let (mut future, mut polls) = (Box::pin(future), 0);
+    std::future::poll_fn(|context| {
+        polls += 1;
+        if polls > most { Poll::Ready(None) } else { future.as_mut().poll(context).map(Some) }
+    })
+    .await
 }

@@ -2,8 +2,9 @@
 
 use answerable_core::id::TenantId;
 use answerable_ports::{Signal, Signals, StoreError};
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::{Postgres, Transaction};
 
+use crate::conn::Conn;
 use crate::error::store_error;
 use crate::seal::Sealer;
 
@@ -11,6 +12,7 @@ use crate::seal::Sealer;
 /// [`commit`](TenantTx::commit), it changes nothing.
 pub struct TenantTx {
     pub(crate) tx: Transaction<'static, Postgres>,
+    pub(crate) prepared: bool,
     pub(crate) tenant_id: TenantId,
     pub(crate) sealer: Sealer,
     pub(crate) signals: Vec<Signal>,
@@ -28,8 +30,8 @@ impl TenantTx {
         self.tenant_id.0
     }
 
-    pub(crate) fn conn(&mut self) -> &mut PgConnection {
-        &mut self.tx
+    pub(crate) fn conn(&mut self) -> Conn<'_> {
+        Conn { raw: &mut self.tx, prepared: self.prepared }
     }
 
     /// Will be announced with the commit.
@@ -51,14 +53,15 @@ impl TenantTx {
 /// A transaction that crosses tenants: keys, claims, the operator's pages.
 pub struct SystemTx {
     pub(crate) tx: Transaction<'static, Postgres>,
+    pub(crate) prepared: bool,
     pub(crate) sealer: Sealer,
     pub(crate) signals: Vec<Signal>,
     pub(crate) hub: Signals,
 }
 
 impl SystemTx {
-    pub(crate) fn conn(&mut self) -> &mut PgConnection {
-        &mut self.tx
+    pub(crate) fn conn(&mut self) -> Conn<'_> {
+        Conn { raw: &mut self.tx, prepared: self.prepared }
     }
 
     /// Will be announced with the commit.

@@ -25,12 +25,16 @@ pub enum LogsError {
     Twice,
 }
 
+/// What PostgreSQL remarks of statements that did what they should.
+const NOISE: &str = "sqlx::postgres::notice=off";
+
 /// Sets up logs for the process, with a filter such as `info` or `answerable_engine=debug,info`.
 ///
 /// # Errors
 /// See [`LogsError`].
 pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogsError> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| LogsError::Filter(error.to_string()))?;
+    let filter = EnvFilter::try_new(format!("{filter},{NOISE}"))
+        .map_err(|error| LogsError::Filter(error.to_string()))?;
     let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let done = match format {
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).try_init(),

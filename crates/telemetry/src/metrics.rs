@@ -11,10 +11,23 @@ use prometheus::{Encoder as _, Registry, TextEncoder};
 use serde_json::Value;
 
 /// Bounds in seconds, from a commit to a long tool call.
-const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0];
+const SECONDS: [f64; 14] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0];
 /// Bounds of the GenAI conventions for tokens.
 const TOKENS: [f64; 14] = [
-    1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0,
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
     67_108_864.0,
 ];
 
@@ -73,15 +86,25 @@ impl Metrics {
         let provider = SdkMeterProvider::builder().with_reader(exporter).build();
         let meter = provider.meter("answerable");
         let seconds = |name: &'static str, about: &'static str| {
-            meter.f64_histogram(name).with_unit("s").with_description(about).with_boundaries(SECONDS.to_vec()).build()
+            meter
+                .f64_histogram(name)
+                .with_unit("s")
+                .with_description(about)
+                .with_boundaries(SECONDS.to_vec())
+                .build()
         };
-        let counter = |name: &'static str, about: &'static str| meter.u64_counter(name).with_description(about).build();
-        let gauge = |name: &'static str, about: &'static str| meter.u64_gauge(name).with_description(about).build();
+        let counter =
+            |name: &'static str, about: &'static str| meter.u64_counter(name).with_description(about).build();
+        let gauge =
+            |name: &'static str, about: &'static str| meter.u64_gauge(name).with_description(about).build();
         Ok(Self {
             runs: counter("answerable.runs", "Runs accepted, and runs ended by reason"),
             steps: counter("answerable.steps", "Steps begun"),
             commit_seconds: seconds("answerable.commit.duration", "Time that the store takes for a commit"),
-            commit_failures: counter("answerable.commit.failures", "Commits that came to nothing and were sent again"),
+            commit_failures: counter(
+                "answerable.commit.failures",
+                "Commits that came to nothing and were sent again",
+            ),
             model_seconds: seconds("gen_ai.client.operation.duration", "Time of model calls"),
             model_tokens: meter
                 .u64_histogram("gen_ai.client.token.usage")
@@ -112,7 +135,9 @@ impl Metrics {
         let idle = gauges.connections.saturating_sub(gauges.connections_in_use);
         self.connections.record(idle, &[KeyValue::new("state", "idle")]);
         let mut out = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut out).map_err(|error| MetricsError(error.to_string()))?;
+        TextEncoder::new()
+            .encode(&self.registry.gather(), &mut out)
+            .map_err(|error| MetricsError(error.to_string()))?;
         String::from_utf8(out).map_err(|error| MetricsError(error.to_string()))
     }
 
@@ -132,7 +157,10 @@ impl Metrics {
             EventType::StepStarted => self.steps.add(1, &[]),
             EventType::RunStarted => self.runs.add(1, &[KeyValue::new("status", "started")]),
             EventType::RunFinished | EventType::RunFailed | EventType::RunCancelled => {
-                let labels = [KeyValue::new("status", word("status")), KeyValue::new("stop_reason", word("stop_reason"))];
+                let labels = [
+                    KeyValue::new("status", word("status")),
+                    KeyValue::new("stop_reason", word("stop_reason")),
+                ];
                 self.runs.add(1, &labels);
             }
             EventType::PermissionDecided => self.decisions.add(1, &[KeyValue::new("effect", word("effect"))]),
@@ -141,7 +169,10 @@ impl Metrics {
             EventType::ModelFailed => self.model_failures.add(1, &[]),
             EventType::ToolCompleted => {
                 let ms = data.get("duration_ms").and_then(Value::as_u64).unwrap_or(0);
-                let labels = [KeyValue::new("status", word("status")), KeyValue::new("error_code", word("error_code"))];
+                let labels = [
+                    KeyValue::new("status", word("status")),
+                    KeyValue::new("error_code", word("error_code")),
+                ];
                 self.tool_seconds.record(Duration::from_millis(ms).as_secs_f64(), &labels);
             }
             _ => {}
@@ -153,7 +184,8 @@ impl Metrics {
             return;
         }
         let name = KeyValue::new("gen_ai.request.model", model.model.clone());
-        self.model_seconds.record(Duration::from_millis(model.duration_ms).as_secs_f64(), std::slice::from_ref(&name));
+        self.model_seconds
+            .record(Duration::from_millis(model.duration_ms).as_secs_f64(), std::slice::from_ref(&name));
         for (kind, tokens) in [("input", model.input_tokens), ("output", model.output_tokens)] {
             self.model_tokens.record(tokens, &[name.clone(), KeyValue::new("gen_ai.token.type", kind)]);
         }
@@ -197,7 +229,10 @@ mod tests {
         let records = [
             event(EventType::StepStarted, json!({})),
             event(EventType::RunFailed, json!({"status": "failed", "stop_reason": "max_steps"})),
-            event(EventType::ToolCompleted, json!({"status": "failed", "error_code": "TIMEOUT", "duration_ms": 30})),
+            event(
+                EventType::ToolCompleted,
+                json!({"status": "failed", "error_code": "TIMEOUT", "duration_ms": 30}),
+            ),
         ];
         metrics.committed(&records, Duration::from_millis(3));
         metrics.taken_over();

@@ -19,6 +19,7 @@ mod world;
 
 pub(crate) use agent::{With, client_tool, rules};
 pub(crate) use ask::Answer;
+pub(crate) use binary::binary;
 pub(crate) use client::Client;
 pub(crate) use matching::Fits;
 pub(crate) use run::Run;

@@ -156,6 +156,7 @@ impl Drop for World {
         }
         let log = self.log();
         assert!(!log.contains("panicked at"), "the server panicked:\n{log}");
+        assert!(!log.contains(" ERROR "), "the server logged an error:\n{log}");
         assert!(!log.contains(&self.provider_key), "the provider's key is in the log");
     }
 }

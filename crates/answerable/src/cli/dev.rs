@@ -6,19 +6,21 @@ use std::time::Duration;
 use answerable_devdb::{Options, PrivatePostgres};
 use clap::Args;
 use secrecy::ExposeSecret;
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::bootstrap::{Access, bootstrap};
 use super::flags::{ServerFlags, given};
-use super::output::say;
-use super::serve::{migrate_database, serve};
+use super::output::{complain, say};
 use super::try_it;
-use crate::Failure;
 use crate::config::{DataFolder, Database, Draft, EgressAllow, Invalid, Layers, ServerConfig, url_of};
+use crate::{Failure, server};
 
 const DATABASE: &str = "answerable";
 const MAX_CONNECTIONS: u32 = 100;
+/// A start of the private PostgreSQL that takes longer than this is explained.
+const UNEXPLAINED: Duration = Duration::from_secs(3);
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -44,6 +46,8 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Failure> {
     let mut draft = Draft::read(&Layers::read(args.flags.config(), values)?)?;
     let folder = DataFolder::open(&draft.data_dir)?;
     fill_gaps(&mut draft, &folder)?;
+    // Before anything slow, so that a port in use is told at once.
+    let listener = server::listen(draft.listen).await?;
     let postgres = match draft.database {
         Some(_) => None,
         None => Some(start_postgres(&folder, draft.pg_bin.as_deref()).await?),
@@ -51,7 +55,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Failure> {
     if let Some(postgres) = &postgres {
         draft.database = Some(Database { url: postgres.url(DATABASE).into(), direct_url: None });
     }
-    let outcome = run_server(draft.complete()?, &folder, postgres.as_ref()).await;
+    let outcome = run_server(draft.complete()?, listener, &folder, postgres.as_ref()).await;
     let stopped = match postgres {
         Some(postgres) => blocking(move || postgres.stop()).await,
         None => Ok(()),
@@ -80,12 +84,20 @@ async fn start_postgres(folder: &DataFolder, bin_dir: Option<&Path>) -> Result<P
         fsync: true,
         max_connections: MAX_CONNECTIONS,
     };
-    blocking(move || {
+    let starting = blocking(move || {
         let postgres = PrivatePostgres::start(options)?;
         postgres.create_database(DATABASE)?;
         Ok(postgres)
-    })
-    .await
+    });
+    tokio::pin!(starting);
+    match tokio::time::timeout(UNEXPLAINED, &mut starting).await {
+        Ok(started) => started,
+        Err(_) => {
+            let place = folder.path().display();
+            complain(&format!("answerable: waiting for the private PostgreSQL in {place}"));
+            starting.await
+        }
+    }
 }
 
 async fn blocking<T: Send + 'static>(
@@ -94,13 +106,13 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.map_err(Failure::new)?.map_err(Failure::new)
 }
 
-/// Runs the server until it has drained, greeting once it takes requests.
+/// Runs the server until it has drained, greeting once it takes work.
 async fn run_server(
     config: ServerConfig,
+    listener: TcpListener,
     folder: &DataFolder,
     postgres: Option<&PrivatePostgres>,
 ) -> Result<(), Failure> {
-    migrate_database(&config.database, &config.log).await?;
     let operator_key = config.operator_key.clone();
     let (sender, ready) = oneshot::channel();
     let greeting = async {
@@ -113,7 +125,7 @@ async fn run_server(
         std::future::pending::<Result<(), Failure>>().await
     };
     tokio::select! {
-        ended = serve(config, sender) => ended,
+        ended = server::run(config, listener, sender) => ended,
         failed = greeting => failed,
         failed = watch(postgres) => failed,
     }

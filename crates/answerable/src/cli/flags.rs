@@ -43,17 +43,17 @@ pub(crate) struct ServerFlags {
     egress_allow: Option<String>,
     /// How long a run belongs to a server that is not heard of, in milliseconds, 500 to 600000
     /// [env: ANSWERABLE_LEASE_MS] [default: 10000]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     lease_ms: Option<String>,
     /// Most runs that this server works on at a time [env: ANSWERABLE_MAX_RUNNING] [default: 500]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_running: Option<String>,
     /// How long running steps may take to finish after SIGTERM, in milliseconds [env: ANSWERABLE_DRAIN_MS]
     /// [default: 20000]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     drain_ms: Option<String>,
     /// Longest request body, in bytes [env: ANSWERABLE_MAX_BODY_BYTES] [default: 4194304]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     max_body_bytes: Option<String>,
 }
 

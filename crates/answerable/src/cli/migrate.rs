@@ -4,9 +4,8 @@ use clap::Args;
 
 use super::flags::DatabaseFlags;
 use super::output::say;
-use super::serve::migrate_database;
-use crate::Failure;
 use crate::config::{Draft, Layers};
+use crate::{Failure, server};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -20,6 +19,6 @@ pub(crate) struct MigrateArgs {
 pub(crate) async fn migrate(args: MigrateArgs) -> Result<(), Failure> {
     let draft = Draft::read(&Layers::read(args.flags.config(), args.flags.values())?)?;
     let database = draft.required_database()?;
-    migrate_database(&database, &draft.log).await?;
+    server::migrate_database(&database, &draft.log).await?;
     say("The database is up to date.")
 }

@@ -20,7 +20,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::Failure;
-use crate::config::{Draft, Layers};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,10 +92,7 @@ pub fn main() -> ExitCode {
 async fn carry_out(command: Command) -> Result<(), Failure> {
     match command {
         Command::Dev(args) => dev::dev(args).await,
-        Command::Serve(args) => {
-            let draft = Draft::read(&Layers::read(args.flags.config(), args.flags.values())?)?;
-            serve::serve(draft.complete()?, serve::nobody_waits()).await
-        }
+        Command::Serve(args) => serve::serve(args).await,
         Command::Migrate(args) => migrate::migrate(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Tail(args) => tail::tail(args).await,

@@ -19,11 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest answer that is read, in bytes.
 const LONGEST_ANSWER: usize = 64 << 20;
 
+const DEFAULT_URL: &str = "http://127.0.0.1:8080";
+
 /// Which server, and who asks.
 #[derive(Args)]
 pub(crate) struct Remote {
     /// The server
-    #[arg(long, env = "ANSWERABLE_URL", value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(long, env = "ANSWERABLE_URL", value_name = "URL", default_value = DEFAULT_URL)]
     url: String,
     /// Key of a tenant; if none is given and the server is on this machine, the one that `answerable dev`
     /// keeps in .answerable/
@@ -34,17 +36,26 @@ pub(crate) struct Remote {
 impl Remote {
     /// The API of that server.
     pub(crate) fn api(&self) -> Result<Api, Failure> {
-        let wrong = || Failure::misconfigured(format!("{:?} is no http or https URL", self.url));
-        let base = Url::parse(&self.url).map_err(|_| wrong())?;
-        if !matches!(base.scheme(), "http" | "https") {
-            return Err(wrong());
-        }
+        let base = base(&self.url)?;
         let given = self.api_key.clone().filter(|key| !key.is_empty()).map(SecretString::from);
         let key = given.or_else(|| if is_here(&base) { kept_key() } else { None });
         let key = key
             .ok_or_else(|| Failure::misconfigured("no API key: set ANSWERABLE_API_KEY or give --api-key"))?;
         Api::new(&base, key)
     }
+}
+
+/// The server's URL; an empty variable counts as not set.
+fn base(text: &str) -> Result<Url, Failure> {
+    let text = if text.trim().is_empty() { DEFAULT_URL } else { text.trim() };
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    // Not repeated: it may hold a password where none belongs.
+    let url =
+        url.ok_or_else(|| Failure::misconfigured("the server's URL (--url) is no http or https URL"))?;
+    if url.username().is_empty() && url.password().is_none() {
+        return Ok(url);
+    }
+    Err(Failure::misconfigured("the server's URL (--url) may not hold a user: the API key says who asks"))
 }
 
 fn is_here(url: &Url) -> bool {

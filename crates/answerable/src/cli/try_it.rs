@@ -7,10 +7,10 @@ pub(crate) fn lines(base: &str, key: &str) -> [String; 3] {
     let provider = r#"{"kind": "scripted", "script": [{"final": "Hello from Answerable."}]}"#;
     let run = r#"{"agent": {"name": "hello", "instructions": "Greet.", "model": {"provider": "demo", "model": "scripted"}}, "input": "Hi"}"#;
     [
-        format!("{curl} {json} -X PUT {base}/v1/providers/demo -d '{provider}'"),
+        format!("{curl} {json} -X PUT {base}/v1/providers/demo -d '{provider}' -w '\\n'"),
         format!(
-            "RUN=$({curl} {json} -H 'Prefer: wait=30' {base}/v1/runs -d '{run}' | tee /dev/stderr | \
-             grep -o 'run_[0-9a-f-]\\{{32,\\}}' | head -n 1)"
+            "ANSWER=$({curl} {json} -H 'Prefer: wait=30' {base}/v1/runs -d '{run}'); printf '%s\\n' \"$ANSWER\"; \
+             RUN=$(printf '%s' \"$ANSWER\" | grep -o 'run_[0-9a-f-]\\{{32,\\}}' | head -n 1)"
         ),
         format!("{curl} -N -H 'Accept: text/event-stream' {base}/v1/runs/$RUN/events"),
     ]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::{EgressAllow, Invalid, Layers, SecretKey, read};
+use super::{EgressAllow, Invalid, Layers, SecretKey, database_url, read};
 
 /// Where runs, journals and everything else are kept.
 #[derive(Clone, Debug)]
@@ -180,8 +180,8 @@ fn missing(name: &str, what: &str) -> Invalid {
 }
 
 fn database(layers: &Layers) -> Result<Option<Database>, Invalid> {
-    let url = layers.get("database_url", read::database_url)?;
-    let direct_url = layers.get("database_direct_url", read::database_url)?;
+    let url = layers.get("database_url", database_url::read)?;
+    let direct_url = layers.get("database_direct_url", database_url::read)?;
     match (url, direct_url) {
         (None, Some(_)) => {
             Err(Invalid(format!("{} is set and DATABASE_URL is not", layers.place("database_direct_url"))))

@@ -4,6 +4,7 @@
 //! values; [`Draft::complete`] insists on what a server can't do without. Whatever is unknown, malformed or
 //! contradictory is an [`Invalid`]: one line that names the setting as the user wrote it.
 
+mod database_url;
 mod draft;
 mod egress;
 mod file;

@@ -21,8 +21,13 @@ pub(crate) const NAMES: [&str; 15] = [
 
 /// Variables that begin like ours and are read elsewhere: by the client commands, by the search for
 /// PostgreSQL, by the tests.
-pub(crate) const OTHER_VARIABLES: [&str; 4] =
-    ["ANSWERABLE_URL", "ANSWERABLE_API_KEY", "ANSWERABLE_PG_VENV", "ANSWERABLE_TEST_DATABASE_URL"];
+pub(crate) const OTHER_VARIABLES: [&str; 5] = [
+    "ANSWERABLE_URL",
+    "ANSWERABLE_API_KEY",
+    "ANSWERABLE_PG_VENV",
+    "ANSWERABLE_TEST_DATABASE_URL",
+    "ANSWERABLE_TEST_BINARY",
+];
 
 /// The environment variable of a setting.
 pub(crate) fn variable(name: &str) -> String {

@@ -5,13 +5,14 @@ use super::names::{NAMES, OTHER_VARIABLES, variable};
 
 /// Least likeness (0 to 1) at which a name is worth suggesting.
 const ALIKE: f64 = 0.6;
+const PREFIX: &str = "ANSWERABLE_";
 
 /// Refuses a variable that begins with `ANSWERABLE_` and means nothing.
 pub(crate) fn refuse_unknown_variables<'a>(variables: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
     let known: Vec<String> =
         NAMES.iter().map(|name| variable(name)).chain(OTHER_VARIABLES.map(str::to_owned)).collect();
     let mut unknown: Vec<&str> = variables
-        .filter(|name| name.starts_with("ANSWERABLE_") && !known.iter().any(|known| known == name))
+        .filter(|name| name.starts_with(PREFIX) && !known.iter().any(|known| known == name))
         .collect();
     unknown.sort_unstable();
     match unknown.first() {
@@ -22,13 +23,13 @@ pub(crate) fn refuse_unknown_variables<'a>(variables: impl Iterator<Item = &'a s
     }
 }
 
-/// `; did you mean X?`, if one of `known` is like `name`.
+/// `; did you mean X?`, if one of `known` is like `name`. What all our variables begin with makes none alike.
 pub(crate) fn did_you_mean<S: AsRef<str>>(name: &str, known: &[S]) -> String {
-    let without_prefix = name.strip_prefix("ANSWERABLE_");
-    let likeness = |known: &str| match without_prefix {
-        Some(rest) if rest == known => 1.0,
-        _ => strsim::normalized_damerau_levenshtein(&name.to_uppercase(), &known.to_uppercase()),
+    let core = |name: &str| {
+        let name = name.to_uppercase();
+        name.strip_prefix(PREFIX).map(str::to_owned).unwrap_or(name)
     };
+    let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&core(name), &core(known));
     known
         .iter()
         .map(|known| (likeness(known.as_ref()), known.as_ref()))
@@ -49,6 +50,7 @@ mod tests {
             ("ANSWERABLE_LEASE", "; did you mean ANSWERABLE_LEASE_MS?"),
             ("ANSWERABLE_DATABASE_URL", "; did you mean DATABASE_URL?"),
             ("ANSWERABLE_operator_key", "; did you mean ANSWERABLE_OPERATOR_KEY?"),
+            ("ANSWERABLE_FOO", ""),
             ("ANSWERABLE_XYZZY_PLUGH_FROBNICATE", ""),
         ] {
             let error = refuse_unknown_variables(["PATH", name].into_iter()).expect_err(name);

@@ -1,5 +1,6 @@
 //! The server: store, engine, API and delivery put together, from the start to the drained end.
 
+mod door;
 mod maintenance;
 mod measured;
 mod schema;
@@ -17,7 +18,7 @@ use answerable_telemetry::{LogFormat, Metrics, init_logs};
 use answerable_tools::{Allow, GuardedClient, HttpTools, egress};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -34,23 +35,33 @@ const MAX_RECOVERIES: u32 = 5;
 /// Time that open connections of clients have after all else has drained.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
-/// Runs a server until SIGTERM or SIGINT, drains it, and returns. `ready` gets the address that it listens on.
+/// Takes the address to listen on. Who connects before [`run`] waits until then.
 ///
 /// # Errors
-/// It can't listen, its configuration makes no sense to a part of it, or the database can't be migrated.
-pub(crate) async fn run(config: ServerConfig, ready: oneshot::Sender<SocketAddr>) -> Result<(), Failure> {
+/// The address is another process's, or not this machine's.
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| Failure::new(format!("can't listen at {address}: {error}")))
+}
+
+/// Runs a server until SIGTERM or SIGINT, drains it, and returns. `ready` gets the address that it listens on when the
+/// database is migrated and the server takes work; sending to nobody is no error.
+///
+/// # Errors
+/// The configuration makes no sense to a part of the server, or the database can't be migrated.
+pub(crate) async fn run(
+    config: ServerConfig,
+    listener: TcpListener,
+    ready: oneshot::Sender<SocketAddr>,
+) -> Result<(), Failure> {
     start_logs(&config.log)?;
     egress::install_crypto();
     let (stop, stopping) = shutdown_asked();
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .map_err(|error| Failure::new(format!("can't listen at {}: {error}", config.listen)))?;
+    door::raise_file_limit();
     let address = listener.local_addr().map_err(Failure::new)?;
     tracing::info!(%address, secret_key = config.secret_key.form().describe(), "answerable starts");
     let server = Server::new(&config)?;
     let serving = tokio::spawn(server.serve(listener));
-    // Nobody may be waiting.
-    let _ = ready.send(address);
     tokio::select! {
         migrated = schema::until_migrated(&config.database, &server.store) => migrated?,
         () = stop.cancelled() => {
@@ -58,11 +69,14 @@ pub(crate) async fn run(config: ServerConfig, ready: oneshot::Sender<SocketAddr>
             return stopping.await.map_err(Failure::new)?;
         }
     }
+    server.started.store(true, Ordering::Relaxed);
     let work = server.start_work(&config);
     tracing::info!(%address, "answerable is ready");
+    // Nobody may be waiting.
+    let _ = ready.send(address);
     stop.cancelled().await;
     tracing::info!("draining: running steps finish or are handed back");
-    server.draining.store(true, Ordering::Relaxed);
+    server.draining.send_replace(true);
     work.drain().await;
     server.end(serving).await;
     stopping.await.map_err(Failure::new)?
@@ -86,7 +100,9 @@ pub(crate) fn start_logs(log: &config::Log) -> Result<(), Failure> {
         config::LogFormat::Pretty => LogFormat::Pretty,
         config::LogFormat::Json => LogFormat::Json,
     };
-    match init_logs(&log.filter, format) {
+    // PostgreSQL's notices are of no use here ("exists already, skipping"); who wants them names them in the filter.
+    let filter = format!("sqlx::postgres::notice=warn,{}", log.filter);
+    match init_logs(&filter, format) {
         Ok(()) | Err(answerable_telemetry::LogsError::Twice) => Ok(()),
         Err(error) => Err(Failure::misconfigured(error)),
     }
@@ -100,7 +116,8 @@ struct Server {
     metrics: Arc<Metrics>,
     measured: Arc<Measured>,
     state: AppState,
-    draining: Arc<AtomicBool>,
+    started: Arc<AtomicBool>,
+    draining: watch::Sender<bool>,
     stopped: CancellationToken,
 }
 
@@ -114,7 +131,8 @@ impl Server {
             // A direct URL beside the other one means that the other leads through a pooler.
             prepared_statements: config.database.direct_url.is_none(),
         };
-        let store = Store::connect(&options, Sealer::new(config.secret_key.expose()), signals).map_err(Failure::misconfigured)?;
+        let store = Store::connect(&options, Sealer::new(config.secret_key.expose()), signals)
+            .map_err(Failure::misconfigured)?;
         store.hold();
         tokio::spawn({
             let store = store.clone();
@@ -124,28 +142,24 @@ impl Server {
         let client = GuardedClient::new(allow).map_err(Failure::new)?;
         let metrics = Arc::new(Metrics::new().map_err(Failure::new)?);
         let measured = Arc::new(Measured::new(Arc::clone(&metrics), store.clone()));
-        let draining = Arc::new(AtomicBool::new(false));
+        let (started, draining) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
         let api = ApiConfig {
             operator_key: Some(config.operator_key.clone()),
             public_url: config.public_url.as_str().trim_end_matches('/').to_owned(),
             max_body_bytes: config.limits.max_body_bytes,
             metrics: Arc::clone(&measured) as Arc<dyn answerable_api::Metrics>,
             addresses: Arc::new(Addresses(client.clone())),
-            draining: Arc::clone(&draining),
+            started: Arc::clone(&started),
+            draining: draining.subscribe(),
         };
         let state = AppState::new(store.clone(), api);
-        Ok(Self { id, store, client, metrics, measured, state, draining, stopped: CancellationToken::new() })
+        let stopped = CancellationToken::new();
+        Ok(Self { id, store, client, metrics, measured, state, started, draining, stopped })
     }
 
     /// Answers requests until the server is stopped.
     fn serve(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + 'static {
-        let (app, stopped) = (router(self.state.clone()), self.stopped.clone());
-        async move {
-            let served = axum::serve(listener, app).with_graceful_shutdown(stopped.cancelled_owned()).await;
-            if let Err(error) = served {
-                tracing::error!(%error, "the listener failed");
-            }
-        }
+        door::serve(listener, router(self.state.clone()), self.stopped.clone())
     }
 
     /// Begins to work: the database is there.
@@ -173,14 +187,19 @@ impl Server {
             },
         );
         self.measured.watch(engine.counter());
-        let delivery = tokio::spawn(answerable_delivery::run(self.store.clone(), self.client.clone(), stop.clone()));
-        let upkeep = tokio::spawn(maintenance::run(self.store.clone(), config.database.direct().clone(), stop.clone()));
+        let delivery =
+            tokio::spawn(answerable_delivery::run(self.store.clone(), self.client.clone(), stop.clone()));
+        let upkeep = tokio::spawn(maintenance::run(
+            self.store.clone(),
+            config.database.direct().clone(),
+            stop.clone(),
+        ));
         Work { engine, delivery, upkeep, listening, stop }
     }
 
     /// Lets the last answers leave.
     async fn end(&self, serving: tokio::task::JoinHandle<()>) {
-        self.draining.store(true, Ordering::Relaxed);
+        self.draining.send_replace(true);
         self.stopped.cancel();
         // Streams that a client holds open end with the process.
         let _ = tokio::time::timeout(LAST_ANSWERS, serving).await;

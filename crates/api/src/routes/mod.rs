@@ -1,51 +1,51 @@
 //! The routes, by resource.
 
 mod agents;
-mod tool_results;
-mod runs;
-mod run_reads;
-mod ledger;
-mod grants;
-mod decisions;
-mod artifacts;
 mod approvals;
+mod artifacts;
+mod decisions;
 mod deliveries;
+mod grants;
 mod keys;
+mod ledger;
 mod policy;
 mod providers;
+mod run_reads;
+mod runs;
 mod secrets;
 mod server;
 mod signing_secret;
 mod tenants;
+mod threads;
+mod tool_results;
 mod usage;
 mod webhooks;
-mod threads;
 
 use crate::router::Route;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Route> {
     [
-        server::routes(),
-        tenants::routes(),
-        keys::routes(),
-        providers::routes(),
-        secrets::routes(),
-        policy::routes(),
-        signing_secret::routes(),
         agents::routes(),
-        threads::routes(),
-        webhooks::routes(),
-        deliveries::routes(),
-        usage::routes(),
-        tool_results::routes(),
-        runs::routes(),
-        run_reads::routes(),
-        ledger::routes(),
-        grants::routes(),
-        decisions::routes(),
-        artifacts::routes(),
         approvals::routes(),
+        artifacts::routes(),
+        decisions::routes(),
+        deliveries::routes(),
+        grants::routes(),
+        keys::routes(),
+        ledger::routes(),
+        policy::routes(),
+        providers::routes(),
+        run_reads::routes(),
+        runs::routes(),
+        secrets::routes(),
+        server::routes(),
+        signing_secret::routes(),
+        tenants::routes(),
+        threads::routes(),
+        tool_results::routes(),
+        usage::routes(),
+        webhooks::routes(),
     ]
     .into_iter()
     .flatten()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use answerable_store::StoreError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
@@ -35,8 +36,12 @@ async fn health(_: Anybody) -> Result<Answer, Problem> {
 
 async fn readiness(_: Anybody, State(state): State<AppState>) -> Result<Answer, Problem> {
     state.takes_work()?;
-    tokio::time::timeout(PATIENCE, state.store.check()).await.map_err(|_| Problem::unavailable(2))??;
-    Answer::ok(&ServerStatus { status: "ready" })
+    match tokio::time::timeout(PATIENCE, state.store.check()).await {
+        Ok(Ok(())) => Answer::ok(&ServerStatus { status: "ready" }),
+        // Whoever asks is told, and asks again and again; the log has it from those who need the database.
+        Err(_) | Ok(Err(StoreError::Away(_))) => Err(Problem::unavailable(2)),
+        Ok(Err(broken)) => Err(broken.into()),
+    }
 }
 
 async fn metrics(_: Anybody, State(state): State<AppState>) -> Response {

@@ -1,17 +1,17 @@
 //! What the API shows, by resource.
 
 pub(crate) mod agents;
-pub(crate) mod settings;
-pub(crate) mod tenants;
-pub(crate) mod usage;
-pub(crate) mod webhooks;
 pub(crate) mod approvals;
 pub(crate) mod calls;
 pub(crate) mod evidence;
 pub(crate) mod grants;
 pub(crate) mod runs;
+pub(crate) mod settings;
+pub(crate) mod tenants;
 pub(crate) mod text;
 pub(crate) mod threads;
+pub(crate) mod usage;
+pub(crate) mod webhooks;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};

@@ -1,6 +1,5 @@
 //! Runs as far as they go without an engine: accepted, listed, changed, watched.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -228,7 +227,7 @@ async fn a_wait_ends_in_time() {
 async fn new_work_is_refused_while_the_server_goes_down() {
     let world = world().await;
     let path = queued(&world).await;
-    world.draining.store(true, Ordering::Relaxed);
+    world.draining.send_replace(true);
     let refused = start(&world, json!({})).await;
     assert_eq!((refused.status, &refused.body["code"]), (503, &json!("unavailable")));
     assert!(refused.header("retry-after").is_some());
@@ -267,7 +266,7 @@ async fn a_stream_says_what_is_stored_and_ends_when_the_server_does() {
     assert_eq!(next().await.as_deref(), Some("retry: 2000\n\n"));
     let frame = next().await.expect("the first event");
     assert!(frame.starts_with("id: 1\nevent: run.queued\ndata: {") && frame.ends_with("}\n\n"), "{frame}");
-    world.draining.store(true, Ordering::Relaxed);
+    world.draining.send_replace(true);
     assert_eq!(next().await, None, "its reader resumes at another server");
 }
 

@@ -1,7 +1,5 @@
 //! Settings, keys and ground rules, asked over HTTP's own types.
 
-use std::sync::atomic::Ordering;
-
 use crate::world::{OPERATOR, World};
 use serde_json::{Value, json};
 
@@ -346,7 +344,7 @@ async fn the_servers_own_pages() {
         assert_eq!(usage.body, json!({"data": [], "next_cursor": null}));
     }
     assert_eq!(world.tell("GET", "/v1/usage?from=yesterday", Value::Null).await.pointers(), ["/query/from"]);
-    world.draining.store(true, Ordering::Relaxed);
+    world.draining.send_replace(true);
     assert_eq!(world.send("GET", "/readyz", &[], "").await.status, 503);
     assert_eq!(world.tell("GET", "/v1/threads", Value::Null).await.status, 200);
 }

@@ -11,13 +11,14 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tower::ServiceExt;
 
 pub(crate) const OPERATOR: &str = "operator-key-of-the-tests";
 
 pub(crate) struct World {
     pub(crate) router: Router,
-    pub(crate) draining: Arc<AtomicBool>,
+    pub(crate) draining: watch::Sender<bool>,
     /// A tenant's id and a key of it with `admin`.
     pub(crate) tenant: String,
     pub(crate) key: String,
@@ -81,14 +82,15 @@ impl World {
     fn over(url: &str, database: Option<TestDatabase>) -> Self {
         let options = ConnectOptions { url: url.to_owned(), max_connections: 8, prepared_statements: true };
         let store = Store::connect(&options, Sealer::new(&[7; 32]), Signals::new().0).expect("a store");
-        let draining = Arc::new(AtomicBool::new(false));
+        let draining = watch::Sender::new(false);
         let config = ApiConfig {
             operator_key: Some(OPERATOR.into()),
             public_url: "http://answerable.example".into(),
             max_body_bytes: 64 * 1024,
             metrics: Arc::new(Quiet),
             addresses: Arc::new(Rule),
-            draining: Arc::clone(&draining),
+            started: Arc::new(AtomicBool::new(true)),
+            draining: draining.subscribe(),
         };
         let router = router(AppState::new(store, config));
         Self { router, draining, tenant: String::new(), key: String::new(), _database: database }

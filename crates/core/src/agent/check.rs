@@ -16,6 +16,8 @@ const MAX_INSTRUCTIONS: usize = 256 * 1024;
 const MAX_ATTEMPTS: u32 = 100;
 /// Longest output that a model is shown.
 const MAX_OUTPUT_CHARS: usize = 1_000_000;
+/// Longest attempt of an http tool: an hour.
+const MAX_HTTP_TIMEOUT_MS: u64 = 3_600_000;
 /// Bytes of a tool's description.
 const MAX_DESCRIPTION: usize = 16 * 1024;
 
@@ -115,8 +117,11 @@ fn check_tool(agent: &AgentSpec, tool: &ToolSpec, at: &str, errors: &mut Vec<Fie
     if tool.retry.max_attempts == 0 || tool.retry.max_attempts > MAX_ATTEMPTS {
         fault("retry/max_attempts", "must be 1 to 100");
     }
-    if tool.timeout_ms.is_some_and(|ms| ms == 0 || ms > super::MAX_TOOL_TIMEOUT_MS * 30) {
-        fault("timeout_ms", "must be 1 to 2592000000");
+    // A client has a month; a request that is held for longer than an hour is cut by somebody on the way.
+    let longest =
+        if tool.kind == ToolKind::Client { 30 * super::MAX_TOOL_TIMEOUT_MS } else { MAX_HTTP_TIMEOUT_MS };
+    if tool.timeout_ms.is_some_and(|ms| ms == 0 || ms > longest) {
+        fault("timeout_ms", &format!("must be 1 to {longest}"));
     }
     if tool.output.max_chars == 0 || tool.output.max_chars > MAX_OUTPUT_CHARS {
         fault("output/max_chars", "must be 1 to 1000000");

@@ -4,7 +4,10 @@
 mod accepting;
 mod answers;
 mod changes;
+mod commits;
 mod decisions;
+mod deliveries;
+mod leases;
 mod settling;
 mod walls;
 mod world;

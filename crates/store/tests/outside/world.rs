@@ -26,8 +26,8 @@ use uuid::Uuid;
 pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) tenant: TenantId,
-    engine: EngineStore,
-    server: Uuid,
+    pub(crate) engine: EngineStore,
+    pub(crate) server: Uuid,
     _database: TestDatabase,
 }
 
@@ -46,7 +46,9 @@ pub(crate) fn agent() -> Value {
             {"name": "wire", "kind": "http", "http": {"url": "https://bank.example/wire"}, "side_effect": "write",
                 "on_uncertain": "ask"},
             {"name": "mail", "kind": "http", "http": {"url": "https://mail.example/"}, "side_effect": "write",
-                "on_uncertain": "observe"}]})
+                "on_uncertain": "observe"},
+            {"name": "book", "kind": "http", "http": {"url": "https://books.example/"}, "side_effect": "write",
+                "parallel_safe": true, "idempotency_key": "{{input.id}}"}]})
 }
 
 fn tool(name: &str, more: Value) -> Value {
@@ -149,6 +151,15 @@ impl World {
 
     /// Folds events and commits them, everything in the inbox with them.
     async fn fold(&self, lease: Lease, events: Vec<Event>, release: Release) -> RunState {
+        let (seq, commit) = self.draft(lease, events, release).await;
+        let state = commit.state.clone();
+        let outcome = self.engine.commit(lease, seq, commit, Uuid::now_v7()).await.expect("an answer");
+        assert_eq!(outcome, CommitOutcome::Stored);
+        state
+    }
+
+    /// Folds events over what is stored: the commit, and the number that it expects.
+    pub(crate) async fn draft(&self, lease: Lease, events: Vec<Event>, release: Release) -> (i64, Commit) {
         let loaded = self.engine.load(lease).await.expect("an answer").expect("the lease");
         let registry = self.registry();
         let config = RunConfig { registry: &registry, max_recoveries: 5 };
@@ -159,7 +170,7 @@ impl World {
             records.extend(next.records);
         }
         let commit = Commit {
-            state: state.clone(),
+            state,
             at: events.last().map_or(0, Event::at),
             events,
             records,
@@ -170,19 +181,18 @@ impl World {
             known_inbox: loaded.known_inbox,
             release,
         };
-        let outcome = self.engine.commit(lease, loaded.seq, commit, Uuid::now_v7()).await.expect("an answer");
-        assert_eq!(outcome, CommitOutcome::Stored);
-        state
+        (loaded.seq, commit)
     }
 
     pub(crate) async fn claim(&self, run: RunId) -> Lease {
-        let claimed = self.engine.claim(self.server, 100, Duration::from_secs(60)).await.expect("claims");
+        let claimed =
+            self.engine.claim(self.server, 100, Duration::from_secs(60), false).await.expect("claims");
         let found = claimed.into_iter().find(|claimed| claimed.lease.run_id == run);
         found.expect("the run is due").lease
     }
 
     /// Makes the run due: something came in.
-    async fn wake(&self, run: RunId) {
+    pub(crate) async fn wake(&self, run: RunId) {
         let mut tx = self.tx().await;
         tx.run_steer(run, "go on".into()).await.expect("an answer").expect("steered");
         tx.commit().await.expect("committed");
@@ -262,7 +272,7 @@ fn new_run(spec_hash: String, budgets: Budgets) -> NewRun {
     }
 }
 
-fn first_step(at: i64, calls: Vec<NewCall>) -> Vec<Event> {
+pub(crate) fn first_step(at: i64, calls: Vec<NewCall>) -> Vec<Event> {
     let (manifest, estimate) = (Manifest::default(), Estimate::default());
     vec![
         Event::Started { at },
@@ -271,7 +281,7 @@ fn first_step(at: i64, calls: Vec<NewCall>) -> Vec<Event> {
     ]
 }
 
-fn new_call(registry: &Registry, name: &str, input: &Value, at: i64) -> NewCall {
+pub(crate) fn new_call(registry: &Registry, name: &str, input: &Value, at: i64) -> NewCall {
     let id = CallId(Uuid::now_v7());
     let input_hash = answerable_core::json::input_hash(input);
     let tool = registry.tool(name).expect("a tool");

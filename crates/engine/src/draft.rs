@@ -1,0 +1,128 @@
+//! The next state and its rows, while they are only thought of.
+
+use std::collections::BTreeSet;
+
+use answerable_core::id::{CallId, LedgerId};
+use answerable_core::ledger::Outcome;
+use answerable_core::run::{
+    Event, Reconciliation, Record, RunState, Stage, Status, next_due, outstanding, step,
+};
+use answerable_core::tool::{Attempt, ErrorCode, Output};
+use answerable_ports::ModelTarget;
+use answerable_ports::commit::{Release, StoredArtifact};
+
+use crate::drive::NOT_YET;
+use crate::env::now;
+use crate::session::Session;
+
+/// An attempt whose run had ended when it came in.
+#[derive(Debug, Clone)]
+pub(crate) struct Late {
+    pub(crate) event: Event,
+    pub(crate) artifact: Option<StoredArtifact>,
+}
+
+/// The next state and its rows, not committed yet.
+pub(crate) struct Draft {
+    pub(crate) state: RunState,
+    pub(crate) events: Vec<Event>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) artifacts: Vec<StoredArtifact>,
+    pub(crate) consumed: Vec<i64>,
+    pub(crate) late: Vec<Late>,
+    pub(crate) steered: bool,
+    /// The run ended before what its dead server had out was looked at: nobody waits for that.
+    pub(crate) orphans: bool,
+    pub(crate) target: Option<ModelTarget>,
+}
+
+impl Draft {
+    pub(crate) fn of(state: RunState) -> Self {
+        Self {
+            state,
+            events: Vec::new(),
+            records: Vec::new(),
+            artifacts: Vec::new(),
+            consumed: Vec::new(),
+            late: Vec::new(),
+            steered: false,
+            orphans: false,
+            target: None,
+        }
+    }
+
+    /// A run that ends in the same breath in which a call would have been sent: it wasn't, so its entry is closed here and
+    /// now. What was out before stays open until its outcome comes in.
+    pub(crate) fn close_unsent(&mut self, committed: &RunState) {
+        if !self.state.is_ended() {
+            return;
+        }
+        let mut unsent = BTreeSet::new();
+        for record in &self.records {
+            match record {
+                Record::LedgerOpened(row) => drop(unsent.insert(row.id.0)),
+                Record::LedgerAttempt { ledger_id, .. } => drop(unsent.insert(ledger_id.0)),
+                Record::LedgerClosed { ledger_id, .. } => drop(unsent.remove(&ledger_id.0)),
+                _ => {}
+            }
+        }
+        for id in unsent {
+            let before = committed.call(CallId(id)).map(|call| &call.stage);
+            let tainted = matches!(before, Some(Stage::Backoff { tainted: true, .. }));
+            let outcome = if tainted { Outcome::uncertain() } else { Outcome::failed(ErrorCode::Cancelled) };
+            self.records.push(Record::LedgerClosed { ledger_id: LedgerId(id), outcome });
+        }
+    }
+
+    /// Applies an event; false if it can't happen (any more).
+    pub(crate) fn apply(&mut self, session: &Session, event: Event) -> bool {
+        match step(session.config(), self.state.clone(), event.clone()) {
+            Ok(transition) => {
+                self.state = transition.state;
+                self.records.extend(transition.records);
+                self.events.push(event);
+                true
+            }
+            Err(illegal) => {
+                tracing::debug!(run_id = %session.lease().run_id, %illegal, "an event came too late");
+                false
+            }
+        }
+    }
+}
+
+/// What became of a call, without what the far side said.
+pub(crate) fn without_words(event: Event) -> Event {
+    let said = || "What came of it could not be stored.".to_owned();
+    match event {
+        Event::ToolAttempted { at, call, outcome, jitter } => {
+            let outcome = match outcome {
+                Attempt::Succeeded(_) => Attempt::Succeeded(Output::plain(said())),
+                Attempt::Refused(code, _) => Attempt::Refused(code, said()),
+                Attempt::NotDone(code, _, after) => Attempt::NotDone(code, said(), after),
+                Attempt::Unclear(code, _) => Attempt::Unclear(code, said()),
+            };
+            Event::ToolAttempted { at, call, outcome, jitter }
+        }
+        Event::ToolReconciled { at, call, reconciliation } => {
+            let reconciliation = Reconciliation { state: reconciliation.state, result: None };
+            Event::ToolReconciled { at, call, reconciliation }
+        }
+        other => other,
+    }
+}
+
+/// What becomes of the lease.
+pub(crate) fn release(draft: &Draft, writes_out: bool) -> Release {
+    let state = &draft.state;
+    if state.is_ended() {
+        let late = writes_out || draft.orphans || !draft.late.is_empty();
+        return if late { Release::EndWithLateCalls } else { Release::End };
+    }
+    if state.status == Status::Queued {
+        // It can't start yet; what came in for it is dealt with.
+        return Release::Park { wake_at: Some(now() + NOT_YET) };
+    }
+    let idle = state.status.is_waiting() && outstanding(state).is_empty();
+    if idle { Release::Park { wake_at: next_due(state) } } else { Release::Keep }
+}

@@ -1,0 +1,125 @@
+//! Who has a run, and when the next one may: parked, handed back, waking.
+
+use std::time::Duration;
+
+use answerable_core::id::RunId;
+use answerable_ports::commit::{CommitOutcome, Release};
+use answerable_ports::{Claimed, RunStore, Wake};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::world::{World, first_step, new_call};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Claims what is due; the claim of `run`, if it was.
+async fn claimed(world: &World, run: RunId) -> Option<Claimed> {
+    let all = world.engine.claim(world.server, 100, LONG, false).await.expect("claims");
+    all.into_iter().find(|claimed| claimed.lease.run_id == run)
+}
+
+#[tokio::test]
+async fn a_message_that_waits_for_its_step_wakes_a_run_once() {
+    let world = World::new().await;
+    let run = world.waiting(&[("ask_user", json!({}))]).await;
+    assert_eq!(claimed(&world, run).await, None, "it waits");
+    world.wake(run).await;
+    let lease = claimed(&world, run).await.expect("it hears the message").lease;
+    let loaded = world.engine.load(lease).await.expect("an answer").expect("the lease");
+    assert_eq!(loaded.inbox.len(), 1);
+    world.engine.hand_back(lease, Wake::OnInbox, loaded.known_inbox).await.expect("handed back");
+    assert_eq!(claimed(&world, run).await, None, "the message is known");
+    // One that came in while the run was held is not.
+    world.wake(run).await;
+    let lease = claimed(&world, run).await.expect("another one").lease;
+    world.wake(run).await;
+    world.engine.hand_back(lease, Wake::OnInbox, loaded.known_inbox + 1).await.expect("handed back");
+    assert!(claimed(&world, run).await.is_some(), "a lost wake-up");
+}
+
+#[tokio::test]
+async fn a_cancel_of_a_run_that_is_being_handed_back_stays_urgent() {
+    let world = World::new().await;
+    let run = world.start(|new| new.concurrency_key = Some("one".into())).await.expect("a run");
+    let lease = claimed(&world, run).await.expect("due").lease;
+    let mut tx = world.tx().await;
+    assert!(tx.run_cancel(run, None).await.expect("an answer"));
+    tx.commit().await.expect("committed");
+    let late = chrono::Utc::now().timestamp_millis() + 3_600_000;
+    world.engine.hand_back(lease, Wake::At(late), 0).await.expect("handed back");
+    assert!(
+        world
+            .engine
+            .claim(world.server, 1, LONG, true)
+            .await
+            .expect("claims")
+            .iter()
+            .any(|c| c.lease.run_id == run)
+    );
+}
+
+#[tokio::test]
+async fn a_server_whose_clock_is_behind_does_not_spin() {
+    let world = World::new().await;
+    let run = world.waiting(&[("ask_user", json!({}))]).await;
+    world.wake(run).await;
+    let lease = claimed(&world, run).await.expect("due").lease;
+    world.engine.hand_back(lease, Wake::At(1_000), 1).await.expect("handed back");
+    assert_eq!(claimed(&world, run).await, None);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(claimed(&world, run).await.is_some());
+}
+
+#[tokio::test]
+async fn a_parked_run_wakes_at_its_time_or_by_what_comes_in() {
+    let world = World::new().await;
+    let run = world.start(|_| ()).await.expect("a run");
+    let lease = world.claim(run).await;
+    let at = world.now().await;
+    let call = new_call(&world.registry(), "ask_user", &json!({}), at);
+    let park = Release::Park { wake_at: Some(at + 400) };
+    let (seq, commit) = world.draft(lease, first_step(at, vec![call]), park).await;
+    let stored = world.engine.commit(lease, seq, commit, Uuid::now_v7()).await.expect("an answer");
+    assert_eq!(stored, CommitOutcome::Stored);
+    assert_eq!(claimed(&world, run).await, None);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let again = claimed(&world, run).await.expect("its time has come");
+    assert_eq!((again.lease.epoch, again.deaths, again.may_start), (lease.epoch + 1, 0, true));
+}
+
+#[tokio::test]
+async fn a_heartbeat_brings_what_a_lost_signal_did_not() {
+    let world = World::new().await;
+    let run = world.start(|_| ()).await.expect("a run");
+    let lease = world.claim(run).await;
+    let inbox = world.store.signals().own_inbox(run);
+    let heard = || tokio::time::timeout(Duration::from_millis(50), inbox.came());
+    world.engine.renew(world.server, &[lease], LONG).await.expect("renewed");
+    assert!(heard().await.is_err(), "nothing came in");
+    let mut tx = world.tx().await;
+    assert!(tx.run_cancel(run, None).await.expect("an answer"));
+    tx.commit().await.expect("committed");
+    heard().await.expect("its own signal");
+    world.engine.renew(world.server, &[lease], LONG).await.expect("renewed");
+    heard().await.expect("the heartbeat's");
+}
+
+#[tokio::test]
+async fn a_dead_servers_run_is_another_ones_with_a_death() {
+    let world = World::new().await;
+    let run = world.start(|_| ()).await.expect("a run");
+    let brief = world.engine.claim(world.server, 1, Duration::from_millis(20), false).await.expect("claims");
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let other = Uuid::now_v7();
+    assert!(
+        world.engine.reclaim(other, 9, LONG, &[run.0]).await.expect("claims").is_empty(),
+        "its own, still at work"
+    );
+    let taken = world.engine.reclaim(other, 9, LONG, &[]).await.expect("claims");
+    assert!(
+        matches!(&taken[..], [one] if one.deaths == 1 && one.lease.epoch > brief[0].lease.epoch),
+        "{taken:?}"
+    );
+    let held = world.engine.renew(world.server, &[brief[0].lease], LONG).await.expect("renewed");
+    assert!(held.is_empty(), "the old owner has lost it");
+}

@@ -1,0 +1,37 @@
+//! A database whose owner is no superuser, as most services are given.
+
+use std::sync::Arc;
+
+use answerable_devdb::{Options, PrivatePostgres};
+use answerable_testkit::ModelReply;
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+use tokio::task::spawn_blocking;
+
+use crate::harness::{Fits, Server, World};
+
+#[tokio::test]
+async fn an_owner_who_may_make_roles_is_enough() {
+    let folder = tempfile::Builder::new().prefix("answerable-owner-").tempdir_in("/tmp").expect("a folder");
+    let data_dir = folder.path().to_owned();
+    let options = Options { data_dir, bin_dir: None, fsync: false, max_connections: 60 };
+    let postgres = spawn_blocking(move || PrivatePostgres::start(options)).await.expect("no panic");
+    let postgres = postgres.expect("PostgreSQL");
+    let mut superuser = PgConnection::connect(&postgres.url("postgres")).await.expect("a connection");
+    for statement in [
+        "CREATE ROLE shop LOGIN CREATEROLE NOSUPERUSER",
+        "CREATE DATABASE shop OWNER shop TEMPLATE template0",
+    ] {
+        sqlx::raw_sql(statement).execute(&mut superuser).await.expect(statement);
+    }
+    superuser.close().await.expect("the end");
+    let url = postgres.url("shop").replacen("postgres@", "shop@", 1);
+    let server = Server::start_with(&url, &[]).await;
+    let world = World::on(Arc::new(server), None).await;
+    world.model.script("m", [ModelReply::calls([("pay", json!({}))]), ModelReply::text("Paid.")]);
+    let run = world.start(&world.agent(&[world.write("pay")])).await;
+    run.ended().await.fits(&json!({"status": "finished"}));
+    world.server.crash().await;
+    run.now().await.fits(&json!({"status": "finished"}));
+    world.server.stop().await;
+}

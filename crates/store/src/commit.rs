@@ -1,19 +1,19 @@
 //! The one write of the engine: a state and the rows that tell of it, in one round trip (`commit_run` in the migrations).
 
+mod rows;
+
 use answerable_core::Millis;
 use answerable_core::id::{ApprovalId, CallId};
 use answerable_core::json::{canonical, sha256_hex};
-use answerable_core::message::Message;
-use answerable_core::run::{
-    ApprovalKind, ApprovalRow, CallRow, Decision, Event, EventType, LedgerRow, Record, RunState, StepModel,
-};
-use answerable_ports::commit::{Commit, CommitOutcome, Release, StoredArtifact};
+use answerable_core::run::{ApprovalKind, ApprovalRow, Event, EventType, Record, RunState};
+use answerable_ports::commit::{Commit, CommitOutcome, Release};
 use answerable_ports::{Lease, Signal, StoreError};
-use base64::Engine as _;
-use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
+
+pub(crate) use rows::moment;
+use rows::{approval_row, artifact, call_row, decided, ledger_row, message_row, model_row, plain, time};
 
 use crate::error::{store_error, violated};
 use crate::links;
@@ -310,74 +310,6 @@ fn release_word(release: Release) -> &'static str {
         Release::End => "end",
         Release::EndWithLateCalls => "end_late",
     }
-}
-
-/// Serialisation of own types can't fail: they have string keys and no odd numbers.
-fn plain<T: Serialize>(value: &T) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
-}
-
-pub(crate) fn moment(at: Millis) -> DateTime<Utc> {
-    DateTime::from_timestamp_millis(at).unwrap_or_default()
-}
-
-fn time(at: Millis) -> String {
-    moment(at).to_rfc3339_opts(SecondsFormat::Millis, true)
-}
-
-fn message_row(message: &Message) -> Value {
-    let mut row = json!({
-        "seq": message.seq, "message_id": message.id.0, "role": message.role, "content": message.content,
-        "tool_call_id": message.tool_call_id.map(|id| id.0), "step": message.step, "extra": message.extra,
-    });
-    if !message.tool_calls.is_empty() {
-        row["tool_calls"] = plain(&message.tool_calls);
-    }
-    row
-}
-
-fn model_row(number: u32, model: &StepModel) -> Value {
-    let mut plain = plain(model);
-    let failure = plain.as_object_mut().and_then(|map| map.remove("failure"));
-    json!({"number": number, "model": plain, "failures": failure.into_iter().collect::<Vec<_>>()})
-}
-
-fn call_row(row: &CallRow) -> Value {
-    json!({
-        "step": row.step, "index": row.index, "call_id": row.id.0, "model_call_id": row.model_call_id,
-        "tool_name": row.tool_name, "input": row.input, "input_hash": row.input_hash, "validation": row.validation,
-        "client": row.client,
-    })
-}
-
-fn decided(call: CallId, decision: &Decision) -> Value {
-    let mut plain = plain(decision);
-    plain["decided_at"] = json!(time(decision.decided_at));
-    json!({"call_id": call.0, "decision": plain})
-}
-
-fn ledger_row(row: &LedgerRow) -> Value {
-    json!({
-        "ledger_id": row.id.0, "call_id": row.call.0, "step": row.step, "tool_name": row.tool_name,
-        "input_hash": row.input_hash, "idempotency_key": row.idempotency_key, "business_key": row.business_key,
-        "writes": row.writes, "until": time(row.until),
-    })
-}
-
-fn approval_row(row: &ApprovalRow) -> Value {
-    json!({
-        "approval_id": row.id.0, "call_id": row.call.map(|id| id.0), "step": row.step, "kind": row.kind,
-        "tool_name": row.tool_name, "input_hash": row.input_hash, "risk": row.risk, "reason": row.reason,
-        "required": row.required, "expires_at": time(row.expires_at),
-    })
-}
-
-fn artifact(artifact: &StoredArtifact) -> Value {
-    json!({
-        "artifact_id": artifact.id.0, "call_id": artifact.call_id.0, "media_type": artifact.media_type,
-        "sha256": sha256_hex(&artifact.content),
-        "content": base64::engine::general_purpose::STANDARD.encode(&artifact.content),
-    })
 }
 
 /// When a run's time is over, whatever it waits for: people have no clock, a queue has.

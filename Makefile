@@ -1,6 +1,6 @@
 # The common tasks. Each sets up what it needs; all respect CARGO_TARGET_DIR.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt lint edges sqlx conform
+.PHONY: help demo test check fmt lint edges sqlx conform chaos mutants
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -28,3 +28,9 @@ sqlx: ## Check the queries against the migrations again and refresh .sqlx
 
 conform: ## Play the conformance cases listed in tests/conform.list (CONFORM=folder of conform.py)
 	@scripts/conform.sh $(CONFORM)
+
+chaos: ## Servers under every fault, judged by an outside witness (CHAOS_SECONDS=600, CHAOS_SEED, CHAOS_ONLY, CHAOS_DIR)
+	@scripts/chaos.sh
+
+mutants: ## Leave out each guard in turn: the judge must notice (MUTANT=one guard)
+	@scripts/mutants.sh $(if $(MUTANT),--only $(MUTANT))

@@ -14,18 +14,21 @@ RIM = {"core", "ports"}
 MAY_USE = {
     "core": set(),
     "ports": {"core"},
-    "store": RIM,
+    "store": RIM | {"faults"},
     "tools": RIM,
     "models": RIM | {"tools"},      # the guarded HTTP client
     "telemetry": RIM,
-    "engine": RIM,
+    "engine": RIM | {"faults"},
     "api": RIM | {"store"},
     "delivery": RIM | {"store", "tools"},
     "devdb": set(),
+    "faults": set(),                # empty in normal builds
+    "protocol": set(),              # a model of the protocol, not its code
     "testkit": {"devdb"},
 }
 SEES_ALL = {"answerable", "tests"}  # the binary and the end-to-end tests
-EXAMPLES = {"order-desk": {"devdb"}}
+# These reach the service over HTTP only.
+EXAMPLES = {"order-desk": {"devdb"}, "chaos": set()}
 DEV_USABLE = {"testkit", "devdb"}   # by everybody's tests
 # Crates of others that these must not name, in any kind of dependency but dev.
 BANNED = {

@@ -5,6 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prepare.sh
 need_postgres
 say "building and running all tests"
-# Tests that drive a server start the real program.
-cargo build --locked -p answerable
+# Tests that drive a server start the real program; those that break it start one that can die at named points. This
+# builds both.
+scripts/faults.sh
 exec cargo test --locked --workspace "$@"

@@ -46,7 +46,7 @@ async fn a_run_that_people_and_crashes_moved_folds() {
 }
 
 /// Folds the run's journal and compares.
-async fn folds(run: &Run<'_>) {
+pub(crate) async fn folds(run: &Run<'_>) {
     let fetch = |query| run.world().sql::<Value>(query, &run.id);
     let spec = fetch(
         "SELECT a.spec FROM runs r JOIN agent_specs a USING (tenant_id, spec_hash) WHERE r.run_id = $1",
@@ -66,7 +66,11 @@ async fn folds(run: &Run<'_>) {
     let id: RunId = run.id.parse().expect("a run's id");
     let budgets = serde_json::from_value(facts["budgets"].clone()).expect("budgets");
     let starts = facts["starts"].as_i64().expect("a moment");
-    let mut state = RunState::accepted(id, budgets, 1, starts, None);
+    let stood_on = fetch("SELECT state FROM checkpoints WHERE run_id = $1 AND seq = 0").await;
+    let mut state = stood_on.map_or_else(
+        || RunState::accepted(id, budgets, 1, starts, None),
+        |state| serde_json::from_value(state).expect("a state"),
+    );
     let config = RunConfig { registry: &registry, max_recoveries: 5 };
     assert!(events.len() > 3, "a journal of {} events", events.len());
     for event in events {

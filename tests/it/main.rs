@@ -23,6 +23,8 @@ mod database_owner;
 #[cfg(test)]
 mod decision_links;
 #[cfg(test)]
+mod deleting;
+#[cfg(test)]
 mod denial;
 #[cfg(test)]
 mod failures;
@@ -30,6 +32,8 @@ mod failures;
 mod grants;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod heirs;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
@@ -46,6 +50,8 @@ mod output;
 mod own_pages;
 #[cfg(test)]
 mod pages;
+#[cfg(test)]
+mod pruning;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]

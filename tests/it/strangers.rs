@@ -103,6 +103,7 @@ fn body_for(template: &str, ids: &[(&str, String)]) -> Value {
         "/v1/agents/{agent_id}" => {
             json!({"name": "mine", "instructions": "x", "model": {"provider": "main", "model": "m"}})
         }
+        "/v1/runs/{run_id}/fork" => json!({"after_step": 0}),
         "/v1/webhooks/{webhook_id}" => json!({"events": ["run.failed"]}),
         _ => {
             assert!(id("run_id").is_some());

@@ -62,6 +62,7 @@ pub(crate) async fn admit(
         not_before: body.not_before,
         deadline: body.deadline,
         concurrency_key: body.concurrency_key,
+        origin: None,
     })
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn above_agent(names: &[&str]) -> Problem {
 }
 
 /// 32 hex digits, never all zero.
-fn trace_id() -> String {
+pub(crate) fn trace_id() -> String {
     Uuid::new_v4().simple().to_string()
 }
 

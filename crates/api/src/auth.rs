@@ -28,7 +28,7 @@ async fn valid_key(parts: &Parts, state: &AppState) -> Result<Arc<KeyFacts>, Pro
     let (key_id, given) = parse_key(bearer(parts)?).ok_or_else(Problem::unauthorized)?;
     let facts = state.keys.find(state, key_id).await?.ok_or_else(Problem::unauthorized)?;
     let is_it = bool::from(facts.secret_hash.ct_eq(&given));
-    if !is_it || facts.expires_at.is_some_and(|at| at <= chrono::Utc::now()) {
+    if !is_it || facts.expires_at.is_some_and(|at| at.timestamp_millis() <= state.store.clock().now()) {
         return Err(Problem::unauthorized());
     }
     state.keys.touch(state, &facts).await;

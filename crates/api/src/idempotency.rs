@@ -42,7 +42,7 @@ pub(crate) struct First<Tx = TenantTx> {
 pub(crate) struct Replay(KeptAnswer);
 
 impl Replay {
-    /// The run that the request made, where it made one.
+    /// The run that the request made, or was about.
     pub(crate) fn run_id(&self) -> Option<Uuid> {
         self.0.run_id
     }
@@ -59,7 +59,8 @@ impl<Tx: KeptTx> First<Tx> {
         self.keep(answer, None).await
     }
 
-    /// The same for an answer that tells of a run, which a replay shows as it stands then.
+    /// The same for an answer that tells of a run: it goes when the run is deleted. A replay may show the run as it stands
+    /// then.
     pub(crate) async fn answer_with_run(self, answer: Answer, run_id: Uuid) -> Result<Answer, Problem> {
         self.keep(answer, Some(run_id)).await
     }
@@ -89,6 +90,7 @@ impl OnceKey {
         match tx.request_begin(&request).await? {
             Kept::New => Ok(Turn::First(First { tx, request: Some(request) })),
             Kept::Answered(answer) => Ok(Turn::Replay(Replay(answer))),
+            Kept::Gone => Err(Problem::not_found()),
             Kept::Other => Err(Problem::idempotency_conflict()),
             Kept::UnderWay => {
                 Err(Problem::conflict("The first request with this key is still under way.").after(1))

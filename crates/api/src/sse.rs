@@ -111,11 +111,11 @@ impl Feeder {
         }
     }
 
-    /// Says all that is stored and not said yet.
+    /// Says all that is stored and not said yet. Of a run that was deleted nothing is, and nothing will be.
     async fn stored(&mut self) -> Result<(), Over> {
         loop {
             let rows = self.read().await.map_err(|_| Over)?;
-            let Some(last) = rows.last() else { return Ok(()) };
+            let Some(last) = rows.last() else { return self.goes_on().await };
             let (seq, is_last, more) =
                 (last.seq, last.is_last(), rows.len() == usize::try_from(ROWS).unwrap_or(0));
             let mut chunk = String::new();
@@ -133,6 +133,11 @@ impl Feeder {
                 return Ok(());
             }
         }
+    }
+
+    async fn goes_on(&self) -> Result<(), Over> {
+        let mut tx = self.state.store.tenant(self.tenant).await.map_err(|_| Over)?;
+        if tx.run_exists(self.run_id).await.map_err(|_| Over)? { Ok(()) } else { Err(Over) }
     }
 
     async fn read(&self) -> answerable_store::Result<Vec<answerable_store::EventRecord>> {

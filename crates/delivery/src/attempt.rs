@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use answerable_store::{AfterTry, Outgoing, Store, Tried};
+use answerable_store::{AfterTry, Clock, Outgoing, Store, Tried};
 use answerable_tools::{GuardedClient, retry_after, signature};
-use chrono::Utc;
 use reqwest::Method;
 
 use crate::backoff::pause;
@@ -14,27 +13,27 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Tries once and writes down what came of it.
 pub(crate) async fn attempt(store: &Store, client: &GuardedClient, outgoing: Outgoing) {
-    let tried = send(client, &outgoing).await;
+    let tried = send(store.clock(), client, &outgoing).await;
     if let Err(error) = store.delivery_tried(&outgoing, &tried).await {
         // Its claim runs out, and it is tried again under the same id.
         tracing::warn!(delivery_id = %outgoing.delivery_id, %error, "what came of a delivery is not stored");
     }
 }
 
-async fn send(client: &GuardedClient, outgoing: &Outgoing) -> Tried {
+async fn send(clock: &Clock, client: &GuardedClient, outgoing: &Outgoing) -> Tried {
     let Some(secret) = &outgoing.secret else {
-        return failed(outgoing, None, "the signing secret can't be opened", None);
+        return failed(clock, outgoing, None, "the signing secret can't be opened", None);
     };
-    let timestamp = Utc::now().timestamp();
+    let timestamp = clock.now() / 1000;
     let id = outgoing.delivery_id.to_string();
     let Ok(signature) =
         signature::sign(std::slice::from_ref(secret), &id, timestamp, outgoing.body.as_bytes())
     else {
-        return failed(outgoing, None, "the signing secret makes no sense", None);
+        return failed(clock, outgoing, None, "the signing secret makes no sense", None);
     };
     let request = match client.request(Method::POST, &outgoing.url) {
         Ok(request) => request,
-        Err(_) => return failed(outgoing, None, "this address may not be called", None),
+        Err(_) => return failed(clock, outgoing, None, "this address may not be called", None),
     };
     let request = request
         .header("content-type", "application/json")
@@ -44,14 +43,16 @@ async fn send(client: &GuardedClient, outgoing: &Outgoing) -> Tried {
         .timeout(TIMEOUT)
         .body(outgoing.body.clone());
     match request.send().await {
-        Ok(answer) => answered(outgoing, answer.status().as_u16(), retry_after::read(answer.headers())),
-        Err(error) if error.is_timeout() => failed(outgoing, None, "no answer in 15 s", None),
-        Err(_) => failed(outgoing, None, "no connection, or it was cut", None),
+        Ok(answer) => {
+            answered(clock, outgoing, answer.status().as_u16(), retry_after::read(answer.headers()))
+        }
+        Err(error) if error.is_timeout() => failed(clock, outgoing, None, "no answer in 15 s", None),
+        Err(_) => failed(clock, outgoing, None, "no connection, or it was cut", None),
     }
 }
 
 /// 2xx is an arrival; a redirect isn't followed and is a failure like any other.
-fn answered(outgoing: &Outgoing, status: u16, retry_after_ms: Option<u64>) -> Tried {
+fn answered(clock: &Clock, outgoing: &Outgoing, status: u16, retry_after_ms: Option<u64>) -> Tried {
     match status {
         200..=299 => Tried { status: Some(status), error: None, then: AfterTry::Delivered },
         410 => Tried {
@@ -59,12 +60,18 @@ fn answered(outgoing: &Outgoing, status: u16, retry_after_ms: Option<u64>) -> Tr
             error: Some("the endpoint is gone; it is switched off".into()),
             then: AfterTry::Gone,
         },
-        _ => failed(outgoing, Some(status), "not accepted", retry_after_ms.map(Duration::from_millis)),
+        _ => failed(clock, outgoing, Some(status), "not accepted", retry_after_ms.map(Duration::from_millis)),
     }
 }
 
-fn failed(outgoing: &Outgoing, status: Option<u16>, error: &str, asked: Option<Duration>) -> Tried {
+fn failed(
+    clock: &Clock,
+    outgoing: &Outgoing,
+    status: Option<u16>,
+    error: &str,
+    asked: Option<Duration>,
+) -> Tried {
     let again = pause(outgoing.tries + 1, asked, rand::random());
-    let then = again.map_or(AfterTry::Failed, |pause| AfterTry::Again(Utc::now() + pause));
+    let then = again.map_or(AfterTry::Failed, |pause| AfterTry::Again(clock.utc() + pause));
     Tried { status, error: Some(error.to_owned()), then }
 }

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use answerable_store::Store;
 use answerable_tools::GuardedClient;
-use chrono::Utc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -69,6 +68,6 @@ pub async fn run(store: Store, client: GuardedClient, stop: CancellationToken) {
 async fn until_next(store: &Store) -> Duration {
     let jitter = rand::random_range(0.8..1.2);
     let next = store.deliveries_next().await.ok().flatten();
-    let wait = next.and_then(|at| (at - Utc::now()).to_std().ok()).unwrap_or(LOOK_EVERY);
+    let wait = next.and_then(|at| (at - store.clock().utc()).to_std().ok()).unwrap_or(LOOK_EVERY);
     wait.clamp(Duration::from_millis(200), LOOK_EVERY.mul_f64(jitter))
 }

@@ -41,7 +41,9 @@ impl Session {
         let mut broken = false;
         while !self.causes.is_empty() {
             let draft = self.draft().await;
-            let release = release(&draft, writes_out);
+            #[cfg(feature = "faults")]
+            self.act_before_commit(&draft).await;
+            let release = release(&draft, writes_out, self.env.now());
             match self.store(&draft, release).await {
                 Ok(CommitOutcome::Stored) => match release {
                     Release::Keep => self.adopt(draft),
@@ -235,7 +237,7 @@ fn belongs_after(known: &Message, message: &Message) -> bool {
 }
 
 /// Inputs of the newest step's calls.
-fn inputs_after(inputs: &BTreeMap<CallId, Value>, records: &[Record]) -> BTreeMap<CallId, Value> {
+pub(crate) fn inputs_after(inputs: &BTreeMap<CallId, Value>, records: &[Record]) -> BTreeMap<CallId, Value> {
     let mut after = inputs.clone();
     for record in records {
         match record {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use answerable_core::Millis;
 use answerable_core::id::{CallId, LedgerId};
 use answerable_core::ledger::Outcome;
 use answerable_core::run::{
@@ -12,7 +13,6 @@ use answerable_ports::ModelTarget;
 use answerable_ports::commit::{Release, StoredArtifact};
 
 use crate::drive::NOT_YET;
-use crate::env::now;
 use crate::session::Session;
 
 /// An attempt whose run had ended when it came in.
@@ -113,7 +113,7 @@ pub(crate) fn without_words(event: Event) -> Event {
 }
 
 /// What becomes of the lease.
-pub(crate) fn release(draft: &Draft, writes_out: bool) -> Release {
+pub(crate) fn release(draft: &Draft, writes_out: bool, now: Millis) -> Release {
     let state = &draft.state;
     if state.is_ended() {
         let late = writes_out || draft.orphans || !draft.late.is_empty();
@@ -121,7 +121,7 @@ pub(crate) fn release(draft: &Draft, writes_out: bool) -> Release {
     }
     if state.status == Status::Queued {
         // It can't start yet; what came in for it is dealt with.
-        return Release::Park { wake_at: Some(now() + NOT_YET) };
+        return Release::Park { wake_at: Some(now + NOT_YET) };
     }
     let idle = state.status.is_waiting() && outstanding(state).is_empty();
     if idle { Release::Park { wake_at: next_due(state) } } else { Release::Keep }

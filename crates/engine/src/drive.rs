@@ -4,57 +4,88 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use answerable_core::Millis;
-use answerable_core::id::LedgerId;
-use answerable_core::ledger::Outcome;
-use answerable_core::run::{Event, RunState, Stage, next_due};
-use answerable_core::tool::Attempt;
+use answerable_core::run::{Event, next_due};
 use answerable_ports::{Claimed, StoreError, Wake};
-use tokio_util::sync::CancellationToken;
 
 use crate::commit::Settled;
-use crate::draft::Late;
-use crate::env::{Env, now};
+use crate::env::Env;
+use crate::late;
+use crate::lease::Hold;
 use crate::perform::Flight;
 use crate::session::{Session, patiently};
 
 /// A queued run that was claimed and can't start is looked at again after this.
 pub(crate) const NOT_YET: Millis = 1_000;
+/// And one that makes no sense to this server after this.
+const AFTER_BROKEN: Millis = 30_000;
 
 /// Drives a claimed run until it waits, ends, or is another's.
-pub(crate) async fn drive(env: &Arc<Env>, claimed: Claimed, lost: &CancellationToken) {
-    tokio::select! {
-        // Whatever is under way here is dropped with its future; nothing of it can be written any more.
-        () = lost.cancelled() => {
+pub(crate) async fn drive(env: &Arc<Env>, claimed: Claimed, hold: &Arc<Hold>) {
+    let mut flight = Flight::default();
+    let driven = tokio::select! {
+        () = hold.lost.cancelled() => Ok(Driven::Lost),
+        driven = take_up(env, claimed, hold, &mut flight) => driven,
+    };
+    match driven {
+        Ok(Driven::Done) => {}
+        Ok(Driven::Lost) => {
             env.observer.lease_lost();
             tracing::info!(run_id = %claimed.lease.run_id, "the lease is lost");
+            late::after_fencing(env, claimed.lease, flight).await;
         }
-        driven = take_up(env, claimed) => {
-            if let Err(error) = driven {
-                tracing::error!(run_id = %claimed.lease.run_id, %error, "the run can't be worked on");
-            }
-        }
+        Err(error) => give_back(env, claimed, &error).await,
     }
 }
 
-async fn take_up(env: &Arc<Env>, claimed: Claimed) -> Result<(), StoreError> {
+/// How this server's work on a run came to an end.
+enum Driven {
+    /// The run waits, has ended, or was handed back.
+    Done,
+    /// It is another server's, or will be. Nothing more is begun or changed here.
+    Lost,
+}
+
+/// Gives back a run that was claimed and not looked at.
+pub(crate) async fn return_unused(env: &Env, claimed: Claimed) {
+    if let Err(error) = env.store.hand_back(claimed.lease, Wake::Now, 0).await {
+        tracing::warn!(run_id = %claimed.lease.run_id, %error, "a run can't be given back; left to its lease");
+    }
+}
+
+/// This server can't make sense of the run: it is left for another one, or for this one when it was mended. Nothing is lost
+/// by that, and it counts no death.
+async fn give_back(env: &Env, claimed: Claimed, error: &StoreError) {
+    tracing::error!(run_id = %claimed.lease.run_id, %error, "the run can't be worked on; it is looked at again later");
+    let wake = Wake::At(env.now() + AFTER_BROKEN);
+    if let Err(error) = patiently(|| env.store.hand_back(claimed.lease, wake, i64::MAX)).await {
+        tracing::error!(run_id = %claimed.lease.run_id, %error, "the run can't be given back; left to its lease");
+    }
+}
+
+async fn take_up(
+    env: &Arc<Env>,
+    claimed: Claimed,
+    hold: &Arc<Hold>,
+    flight: &mut Flight,
+) -> Result<Driven, StoreError> {
     // Before the load, so that nothing comes in unheard between the two.
     let inbox = env.signals.own_inbox(claimed.lease.run_id);
-    let Some(loaded) = patiently(|| env.store.load(claimed.lease)).await? else { return Ok(()) };
+    let Some(loaded) = patiently(|| env.store.load(claimed.lease)).await? else { return Ok(Driven::Lost) };
     if loaded.state.is_ended() {
         // Its server died while calls were still out; nobody will learn of them.
-        return patiently(|| env.store.settle_ended(claimed.lease)).await;
+        return patiently(|| env.store.settle_ended(claimed.lease)).await.map(|()| Driven::Done);
     }
-    let mut session = Session::take_up(env, claimed, loaded).await?;
+    let mut session = Session::take_up(env, hold, claimed, loaded).await?;
     if session.causes.is_empty() && session.state.status == answerable_core::run::Status::Queued {
-        return hand_back(&session, Wake::At(now() + NOT_YET)).await;
+        return hand_back(&session, Wake::At(env.now() + NOT_YET)).await;
     }
-    let mut flight = Flight::default();
     loop {
         match session.settle(flight.writes_out()).await {
             Settled::GoesOn => {}
-            Settled::Released | Settled::Gone => return Ok(()),
+            Settled::Released => return Ok(Driven::Done),
+            Settled::Gone => return Ok(Driven::Lost),
             Settled::EndedWithLateCalls { before, late } => {
-                return finish_late(&session, flight, &before, late).await;
+                return late::finish(&session, flight, &before, late).await.map(|()| Driven::Done);
             }
         }
         if is_parked(&session) {
@@ -67,8 +98,8 @@ async fn take_up(env: &Arc<Env>, claimed: Claimed) -> Result<(), StoreError> {
         if draining && flight.is_empty() {
             return hand_back(&session, Wake::Now).await;
         }
-        if !wait(env, &mut session, &mut flight, &inbox).await {
-            return stop_hard(env, &session, &flight).await;
+        if !wait(env, &mut session, flight, &inbox).await {
+            return stop_hard(env, &session, flight).await;
         }
     }
 }
@@ -94,7 +125,7 @@ async fn wait(
             }
         }
         () = inbox.came() => session.pull_inbox().await,
-        () = sleep_until(due) => {
+        () = sleep_until(env, due) => {
             let at = session.now();
             session.causes.push(Event::TimerFired { at }.into());
         }
@@ -104,87 +135,25 @@ async fn wait(
     true
 }
 
-async fn sleep_until(due: Option<Millis>) {
+async fn sleep_until(env: &Env, due: Option<Millis>) {
     match due {
-        Some(due) => tokio::time::sleep(Duration::from_millis(u64::try_from(due - now()).unwrap_or(0))).await,
+        Some(due) => {
+            tokio::time::sleep(Duration::from_millis(u64::try_from(due - env.now()).unwrap_or(0))).await
+        }
         None => std::future::pending().await,
     }
 }
 
 /// The process must go. With a write out the lease is left to run out, and the next owner finds the write unclear;
 /// otherwise the run is handed back and counts no death.
-async fn stop_hard(env: &Env, session: &Session, flight: &Flight) -> Result<(), StoreError> {
+async fn stop_hard(env: &Env, session: &Session, flight: &Flight) -> Result<Driven, StoreError> {
     if flight.writes_out() {
-        return Ok(());
+        return Ok(Driven::Done);
     }
-    env.store.hand_back(session.lease(), Wake::Now, session.known_inbox).await
+    env.store.hand_back(session.lease(), Wake::Now, session.known_inbox).await.map(|()| Driven::Done)
 }
 
-async fn hand_back(session: &Session, wake: Wake) -> Result<(), StoreError> {
-    patiently(|| session.env.store.hand_back(session.lease(), wake, session.known_inbox)).await
-}
-
-/// The run has ended; what its writes come to is still written down. `before`: the state in which they went out.
-async fn finish_late(
-    session: &Session,
-    mut flight: Flight,
-    before: &RunState,
-    late: Vec<Late>,
-) -> Result<(), StoreError> {
-    flight.only_writes();
-    for late in late {
-        write_late(session, before, late).await?;
-    }
-    while let Some(cause) = flight.next().await {
-        write_late(session, before, Late { event: cause.event, artifact: cause.artifact }).await?;
-    }
-    patiently(|| session.env.store.settle_ended(session.lease())).await
-}
-
-async fn write_late(session: &Session, before: &RunState, late: Late) -> Result<(), StoreError> {
-    let Event::ToolAttempted { call, outcome, .. } = &late.event else { return Ok(()) };
-    let Some(known) = before.call(*call) else { return Ok(()) };
-    let Stage::Out { attempt, tainted } = known.stage else { return Ok(()) };
-    let closed = late_outcome(known.writes, tainted, outcome);
-    let store = &session.env.store;
-    patiently(|| {
-        store.late_outcome(session.lease(), LedgerId(call.0), attempt, closed, late.artifact.clone())
-    })
-    .await
-}
-
-/// What the last attempt says of a call. `tainted`: an earlier one may have happened, so only a success makes it clear.
-fn late_outcome(writes: bool, tainted: bool, outcome: &Attempt) -> Outcome {
-    match outcome {
-        Attempt::Succeeded(_) => Outcome::succeeded(writes),
-        Attempt::Refused(..) | Attempt::NotDone(..) if tainted => Outcome::uncertain(),
-        Attempt::Unclear(..) if writes => Outcome::uncertain(),
-        Attempt::Refused(code, _) | Attempt::NotDone(code, ..) | Attempt::Unclear(code, _) => {
-            Outcome::failed(*code)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use answerable_core::tool::{ErrorCode, Output};
-
-    use super::*;
-
-    #[test]
-    fn an_earlier_attempt_that_may_have_happened_is_not_forgotten() {
-        let refused = Attempt::Refused(ErrorCode::Conflict, "no".into());
-        let busy = Attempt::NotDone(ErrorCode::RateLimited, "busy".into(), None);
-        let cut = Attempt::Unclear(ErrorCode::Timeout, "late".into());
-        for known in [&refused, &busy] {
-            assert_eq!(late_outcome(true, true, known), Outcome::uncertain());
-            assert_eq!(late_outcome(true, false, known).effect, answerable_core::ledger::Effect::None);
-        }
-        assert_eq!(late_outcome(true, false, &cut), Outcome::uncertain());
-        assert_eq!(late_outcome(false, false, &cut), Outcome::failed(ErrorCode::Timeout));
-        assert_eq!(
-            late_outcome(true, true, &Attempt::Succeeded(Output::plain(""))),
-            Outcome::succeeded(true)
-        );
-    }
+async fn hand_back(session: &Session, wake: Wake) -> Result<Driven, StoreError> {
+    let given = patiently(|| session.env.store.hand_back(session.lease(), wake, session.known_inbox));
+    given.await.map(|()| Driven::Done)
 }

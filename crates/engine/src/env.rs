@@ -1,7 +1,7 @@
 //! What the engine is made of, and its start.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use answerable_core::Millis;
 use answerable_core::agent::AgentSpec;
 use answerable_core::id::TenantId;
 use answerable_core::registry::Registry;
-use answerable_ports::{ModelProvider, Observer, RunStore, Signals, StoreError, ToolExecutor};
+use answerable_ports::{Clock, ModelProvider, Observer, RunStore, Signals, StoreError, ToolExecutor};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -42,6 +42,8 @@ pub struct EngineParts {
     pub tools: Arc<dyn ToolExecutor>,
     /// Who is told.
     pub signals: Signals,
+    /// The database's time.
+    pub clock: Clock,
     /// Who counts and measures.
     pub observer: Arc<dyn Observer>,
 }
@@ -80,6 +82,7 @@ pub(crate) struct Env {
     pub(crate) models: Arc<dyn ModelProvider>,
     pub(crate) tools: Arc<dyn ToolExecutor>,
     pub(crate) signals: Signals,
+    clock: Clock,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) leases: Leases,
     /// Nothing new is begun.
@@ -87,6 +90,10 @@ pub(crate) struct Env {
     /// The time to finish is over.
     pub(crate) drained: CancellationToken,
     pub(crate) running: Arc<AtomicUsize>,
+    /// A claim may have succeeded without this server's knowledge.
+    pub(crate) unsure: AtomicBool,
+    #[cfg(feature = "faults")]
+    pub(crate) early: crate::unguarded::Early,
     registries: Mutex<HashMap<String, Arc<Registry>>>,
     signing: Mutex<HashMap<TenantId, (Instant, Vec<SecretString>)>>,
 }
@@ -105,13 +112,22 @@ impl Env {
             models: parts.models,
             tools: parts.tools,
             signals: parts.signals,
+            clock: parts.clock,
             observer: parts.observer,
             drain: CancellationToken::new(),
             drained: CancellationToken::new(),
             running: Arc::default(),
+            unsure: AtomicBool::new(false),
+            #[cfg(feature = "faults")]
+            early: crate::unguarded::Early::default(),
             registries: Mutex::default(),
             signing: Mutex::default(),
         }
+    }
+
+    /// Milliseconds since the Unix epoch, by the database's clock.
+    pub(crate) fn now(&self) -> Millis {
+        self.clock.now()
     }
 
     /// The agent, compiled; kept by its hash.
@@ -147,11 +163,6 @@ impl Env {
         kept.insert(tenant, (Instant::now(), secrets.clone()));
         Ok(secrets)
     }
-}
-
-/// Milliseconds since the Unix epoch, by this machine's clock. Leases go by the database's.
-pub(crate) fn now() -> Millis {
-    chrono::Utc::now().timestamp_millis()
 }
 
 /// What spreads pauses: 0..=1000.

@@ -132,7 +132,7 @@ pub(crate) async fn judged(
     input_hash: &str,
 ) -> Judgement {
     let rules = rules(env, facts).await;
-    judged_by(&rules, facts, registry, tool_name, input, input_hash)
+    judged_by(env, &rules, facts, registry, tool_name, input, input_hash)
 }
 
 /// What the gate judges by: the tenant's policy, ready to judge, and the run's grants.
@@ -156,6 +156,7 @@ pub(crate) async fn rules(env: &Env, facts: &RunFacts) -> Gate {
 }
 
 pub(crate) fn judged_by(
+    env: &Env,
     gate: &Gate,
     facts: &RunFacts,
     registry: &Registry,
@@ -166,7 +167,7 @@ pub(crate) fn judged_by(
     let Some(tool) = registry.tool(tool_name) else { return Judgement::denied("there is no such tool") };
     let call = CallFacts { tool_name, risk: tool.risk, input, input_hash, context: &facts.context };
     match &gate.tenant {
-        Ok(tenant) => judge(&registry.policy, tenant.as_ref(), &gate.grants, &call, crate::env::now()),
+        Ok(tenant) => judge(&registry.policy, tenant.as_ref(), &gate.grants, &call, env.now()),
         Err(why) => {
             tracing::error!(run_id = %facts.lease.run_id, %why, "the tenant's policy can't be judged; calls are denied");
             Judgement::denied("the tenant's policy can't be judged")

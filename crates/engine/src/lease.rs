@@ -5,25 +5,40 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use answerable_faults::{self as faults, Guard};
 use answerable_ports::Lease;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::env::Env;
 
+/// Shortest time that a renewal is given, also when there is none left.
+const LEAST_PATIENCE: Duration = Duration::from_millis(50);
+/// Pause between two looks of a call that must not leave while the lease may be another's.
+const FRESH_LOOK: Duration = Duration::from_millis(20);
+
 /// Held leases.
 #[derive(Debug)]
 pub(crate) struct Leases {
     lease_for: Duration,
-    held: Mutex<HashMap<Lease, CancellationToken>>,
+    held: Mutex<HashMap<Lease, Arc<Hold>>>,
+}
+
+/// What is known of one of them.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Cancelled when the lease is lost.
+    pub(crate) lost: CancellationToken,
+    /// It is good for its span from then on: when the claim or the last renewal was asked for, not when it was heard.
+    since: Mutex<Instant>,
+    fresh_for: Duration,
 }
 
 /// One held lease; dropped, it is renewed no more.
 pub(crate) struct Held {
     env: Arc<Env>,
     lease: Lease,
-    /// Cancelled when the lease is lost.
-    pub(crate) lost: CancellationToken,
+    pub(crate) hold: Arc<Hold>,
 }
 
 impl Leases {
@@ -31,72 +46,132 @@ impl Leases {
         Self { lease_for, held: Mutex::default() }
     }
 
+    /// Time from a claim or renewal after which this process stops its own work: before the lease runs out, so that nobody
+    /// else has begun.
+    fn fresh_for(&self) -> Duration {
+        if faults::without(Guard::SelfFence) { Duration::MAX } else { self.lease_for * 2 / 3 }
+    }
+
+    /// Whether what was asked for at `asked` may still be relied on.
+    pub(crate) fn is_fresh(&self, asked: Instant) -> bool {
+        asked.elapsed() < self.fresh_for()
+    }
+
     /// Runs whose leases are held.
     pub(crate) fn runs(&self) -> Vec<Uuid> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().map(|lease| lease.run_id.0).collect()
+        self.lock().keys().map(|lease| lease.run_id.0).collect()
     }
 
     fn all(&self) -> Vec<Lease> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+        self.lock().keys().copied().collect()
     }
 
+    fn renewed(&self, lease: &Lease, asked: Instant) {
+        if let Some(hold) = self.lock().get(lease) {
+            *hold.since.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        }
+    }
+
+    /// A lost lease is not held any more, whatever its task still has to do: it must not be renewed.
     fn lose(&self, lease: &Lease) {
-        if let Some(token) = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(lease) {
-            token.cancel();
+        if let Some(hold) = self.lock().remove(lease) {
+            hold.lost.cancel();
+        }
+    }
+
+    /// Gives up what could not be renewed in time; gives how many.
+    fn lose_stale(&self) -> usize {
+        let stale: Vec<Lease> =
+            self.lock().iter().filter(|(_, hold)| !hold.is_fresh()).map(|(lease, _)| *lease).collect();
+        stale.iter().for_each(|lease| self.lose(lease));
+        stale.len()
+    }
+
+    /// Time until the first of them must be given up.
+    fn until_stale(&self) -> Duration {
+        let left = self.lock().values().map(|hold| hold.left()).min();
+        left.unwrap_or(self.lease_for)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Lease, Arc<Hold>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hold {
+    fn left(&self) -> Duration {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        self.fresh_for.saturating_sub(since.elapsed())
+    }
+
+    fn is_fresh(&self) -> bool {
+        !self.left().is_zero()
+    }
+
+    /// Waits until the lease is surely this process's. One that stood still may have lost it meanwhile and not know: then
+    /// this waits until it is told, or is dropped.
+    pub(crate) async fn sure(&self) {
+        while self.lost.is_cancelled() || !self.is_fresh() {
+            tokio::time::sleep(FRESH_LOOK).await;
         }
     }
 }
 
-/// Takes note of a lease that was claimed.
-pub(crate) fn hold(env: &Arc<Env>, lease: Lease) -> Held {
-    let lost = CancellationToken::new();
-    env.leases.held.lock().unwrap_or_else(PoisonError::into_inner).insert(lease, lost.clone());
-    Held { env: Arc::clone(env), lease, lost }
+/// Takes note of a lease that was claimed, and asked for at `asked`.
+pub(crate) fn hold(env: &Arc<Env>, lease: Lease, asked: Instant) -> Held {
+    let hold = Arc::new(Hold {
+        lost: CancellationToken::new(),
+        since: Mutex::new(asked),
+        fresh_for: env.leases.fresh_for(),
+    });
+    env.leases.lock().insert(lease, Arc::clone(&hold));
+    Held { env: Arc::clone(env), lease, hold }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.env.leases.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.lease);
+        self.env.leases.lock().remove(&self.lease);
     }
 }
 
-/// Renews all leases several times within their span, until `stop`. If that fails for two thirds of it, this process
-/// stops its own work: before the leases run out, so that nobody else has begun.
+/// Renews all leases several times within their span, until `stop`. Those that can't be renewed for two thirds of it are
+/// given up.
 pub(crate) async fn heartbeat(env: Arc<Env>, stop: CancellationToken) {
     let span = env.leases.lease_for;
-    let mut renewed_at = Instant::now();
     loop {
-        let left = |since: Instant| (span * 2 / 3).saturating_sub(since.elapsed());
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep((span / 4).min(left(renewed_at))) => {}
+            () = tokio::time::sleep((span / 4).min(env.leases.until_stale())) => {}
         }
         let leases = env.leases.all();
         if leases.is_empty() {
-            renewed_at = Instant::now();
             continue;
         }
-        let began = Instant::now();
-        let renewal = env.store.renew(env.config.server, &leases, span);
-        match tokio::time::timeout((span / 3).min(left(renewed_at)), renewal).await {
-            Ok(Ok(held)) => {
-                renewed_at = began;
-                leases
-                    .iter()
-                    .filter(|lease| !held.contains(&lease.run_id.0))
-                    .for_each(|lease| env.leases.lose(lease));
+        renew(&env, &leases, span).await;
+        let stale = env.leases.lose_stale();
+        if stale > 0 {
+            tracing::warn!(leases = stale, "leases run out; this server stops its own work on their runs");
+        }
+    }
+}
+
+/// Renews. A process that stood still asks as well, for a moment: as long as nobody took its runs they are its own, and until
+/// it knows, no call leaves ([`Hold::sure`]).
+async fn renew(env: &Env, leases: &[Lease], span: Duration) {
+    let began = Instant::now();
+    let patience = (span / 3).min(env.leases.until_stale()).max(LEAST_PATIENCE);
+    let renewal = env.store.renew(env.config.server, leases, span);
+    match tokio::time::timeout(patience, renewal).await {
+        Ok(Ok(held)) => {
+            for lease in leases {
+                if held.contains(&lease.run_id.0) {
+                    env.leases.renewed(lease, began);
+                } else {
+                    env.leases.lose(lease);
+                }
             }
-            Ok(Err(error)) => tracing::warn!(%error, leases = leases.len(), "leases could not be renewed"),
-            Err(_) => tracing::warn!(leases = leases.len(), "renewing leases takes too long"),
         }
-        if left(renewed_at).is_zero() {
-            tracing::warn!(
-                leases = leases.len(),
-                "leases run out; this server stops its own work on their runs"
-            );
-            leases.iter().for_each(|lease| env.leases.lose(lease));
-            // Those that are claimed from here on have a span of their own.
-            renewed_at = Instant::now();
-        }
+        Ok(Err(error)) => tracing::warn!(%error, leases = leases.len(), "leases could not be renewed"),
+        Err(_) => tracing::warn!(leases = leases.len(), "renewing leases takes too long"),
     }
 }

@@ -5,7 +5,9 @@ mod commit;
 mod draft;
 mod drive;
 mod env;
+mod gate;
 mod inbox;
+mod late;
 mod lease;
 mod model_call;
 mod perform;
@@ -13,5 +15,7 @@ mod scheduler;
 mod session;
 mod tool_call;
 mod turn;
+#[cfg(feature = "faults")]
+mod unguarded;
 
 pub use env::{Engine, EngineConfig, EngineParts};

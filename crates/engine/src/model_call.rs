@@ -12,17 +12,20 @@ use answerable_core::registry::{Registry, Validation};
 use answerable_core::reply::{self, ReadCall, ReplyKind};
 use answerable_core::run::{Event, NewCall, ReplyFacts};
 use answerable_core::template::{Filling, Template, TemplateError};
+use answerable_faults::{self as faults, Point};
 use answerable_ports::{DeltaSink, ModelTarget, Signals};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::env::{Env, jitter, now};
+use crate::env::{Env, jitter};
 use crate::inbox::{judged_by, rules};
+use crate::lease::Hold;
 use crate::session::{RunFacts, Session, find_target};
 
 /// All that one attempt needs.
 pub(crate) struct ModelCall {
     env: Arc<Env>,
+    hold: Arc<Hold>,
     facts: Arc<RunFacts>,
     registry: Arc<Registry>,
     request: Option<ModelRequest>,
@@ -38,6 +41,7 @@ impl ModelCall {
         let left = state.budgets.timeout_ms.saturating_sub(state.elapsed_ms(session.now())).max(1);
         Self {
             env: Arc::clone(&session.env),
+            hold: Arc::clone(&session.hold),
             facts: Arc::clone(&session.facts),
             registry: Arc::clone(&session.registry),
             request: session.request(),
@@ -53,7 +57,7 @@ impl ModelCall {
         let known = self.target.take();
         let Some(request) = &self.request else {
             let detail = "the context can't be built again".into();
-            return Event::Broken { at: now(), code: "internal_error".into(), detail };
+            return Event::Broken { at: self.env.now(), code: "internal_error".into(), detail };
         };
         let target = match known {
             Some(target) => Some(target),
@@ -65,7 +69,11 @@ impl ModelCall {
         };
         let deltas = Deltas { signals: self.env.signals.clone(), run: self.facts.lease.run_id };
         let began = Instant::now();
-        match self.env.models.ask(&target, request, self.timeout, &deltas).await {
+        self.hold.sure().await;
+        faults::before(Point::Model);
+        let answer = self.env.models.ask(&target, request, self.timeout, &deltas).await;
+        faults::after(Point::Model);
+        match answer {
             Err(failure) => self.failed(Some(&target), failure),
             Ok(reply) => {
                 let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -76,7 +84,7 @@ impl ModelCall {
 
     fn failed(&self, target: Option<&ModelTarget>, failure: ModelFailure) -> Event {
         let cost_microusd = failure.usage.map_or(0, |usage| self.cost(target, &usage));
-        Event::ModelFailed { at: now(), failure, cost_microusd, jitter: jitter() }
+        Event::ModelFailed { at: self.env.now(), failure, cost_microusd, jitter: jitter() }
     }
 
     fn cost(&self, target: Option<&ModelTarget>, usage: &Usage) -> u64 {
@@ -118,7 +126,7 @@ impl ModelCall {
             message_id: MessageId(Uuid::now_v7()),
             output_fault,
         };
-        Event::ModelReplied { at: now(), reply: Box::new(facts), calls, more_input: false }
+        Event::ModelReplied { at: self.env.now(), reply: Box::new(facts), calls, more_input: false }
     }
 
     async fn judged_calls(&self, calls: Vec<ReadCall>) -> Vec<NewCall> {
@@ -135,7 +143,15 @@ impl ModelCall {
                 }
             };
             let judgement = (validation == Validation::Ok).then(|| {
-                judged_by(&gate, &self.facts, &self.registry, &call.tool_name, &call.input, &call.input_hash)
+                judged_by(
+                    &self.env,
+                    &gate,
+                    &self.facts,
+                    &self.registry,
+                    &call.tool_name,
+                    &call.input,
+                    &call.input_hash,
+                )
             });
             NewCall {
                 id: call.id,

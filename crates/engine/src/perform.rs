@@ -1,14 +1,15 @@
 //! Commands on their way: each is a task; those that the state no longer wants are given up, writes that are out are not.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use answerable_core::id::CallId;
-use answerable_core::run::{Command, Event, Reconciliation, outstanding};
+use answerable_core::run::{Command, Event, Reconciliation, Stage, outstanding};
 use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
 use answerable_ports::commit::StoredArtifact;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
-use crate::env::now;
+use crate::gate::Gate;
 use crate::model_call::ModelCall;
 use crate::session::{Cause, Session};
 use crate::tool_call::ToolCall;
@@ -26,6 +27,19 @@ pub(crate) struct Flight {
 struct Out {
     abort: AbortHandle,
     writes: bool,
+    /// Whoever has the run next sends it again.
+    repeatable: bool,
+    /// An earlier attempt may have happened.
+    tainted: bool,
+    gate: Arc<Gate>,
+}
+
+/// A write that was written down as out and was called back before it left.
+pub(crate) struct Unsent {
+    pub(crate) call: CallId,
+    pub(crate) attempt: u32,
+    /// An earlier attempt may have happened.
+    pub(crate) tainted: bool,
 }
 
 impl Flight {
@@ -55,9 +69,30 @@ impl Flight {
         }
     }
 
-    /// Gives up reads and questions: the run has ended. Writes are let finish.
-    pub(crate) fn only_writes(&mut self) {
+    /// Gives up reads and questions: the run has ended. Writes that have left are let finish, the others are called back.
+    pub(crate) fn only_writes(&mut self) -> Vec<Unsent> {
         self.give_up(|_| true);
+        let mut unsent = Vec::new();
+        self.out.retain(|command, out| {
+            let back = out.gate.call_back();
+            if back && let Command::RunTool { call, attempt } = *command {
+                unsent.push(Unsent { call, attempt, tainted: out.tainted });
+                out.abort.abort();
+            }
+            !back
+        });
+        unsent
+    }
+
+    /// Gives up all but writes that have left and that nobody will send again.
+    pub(crate) fn only_unrepeatable(&mut self) {
+        self.out.retain(|_, out| {
+            let ends = out.repeatable || out.gate.call_back();
+            if ends {
+                out.abort.abort();
+            }
+            !ends
+        });
     }
 
     fn give_up(&mut self, unwanted: impl Fn(&Command) -> bool) {
@@ -71,8 +106,8 @@ impl Flight {
     }
 
     fn begin(&mut self, session: &Session, command: Command) {
-        let writes = matches!(command, Command::RunTool { call, .. }
-            if session.state.call(call).is_some_and(|call| call.writes));
+        let (writes, repeatable, tainted) = nature(session, command);
+        let mut gate = Arc::default();
         let abort = match command {
             // Built with the commit.
             Command::BuildContext => return,
@@ -84,6 +119,7 @@ impl Flight {
                 let Some(tool_call) = ToolCall::of(session, call) else {
                     return self.missing(session, command);
                 };
+                gate = Arc::clone(&tool_call.gate);
                 self.tasks.spawn(async move {
                     let (event, artifact) = tool_call.run(attempt).await;
                     (command, event, artifact)
@@ -106,14 +142,14 @@ impl Flight {
                 })
             }
         };
-        self.out.insert(command, Out { abort, writes });
+        self.out.insert(command, Out { abort, writes, repeatable, tainted, gate });
     }
 
     /// A state that wants a call which it, its agent or its inputs don't have. That doesn't happen; if it does, the call
     /// isn't sent, and the run says so instead of waiting for it.
     fn missing(&mut self, session: &Session, command: Command) {
         tracing::error!(run_id = %session.lease().run_id, ?command, "what is outstanding can't be made");
-        let (at, detail) = (now(), "The runtime could not prepare this call.".to_owned());
+        let (at, detail) = (session.env.now(), "The runtime could not prepare this call.".to_owned());
         let event = match command {
             Command::RunTool { call, .. } => {
                 let outcome = Attempt::Refused(ErrorCode::Internal, detail);
@@ -126,7 +162,8 @@ impl Flight {
             _ => Event::Broken { at, code: "internal_error".into(), detail },
         };
         let abort = self.tasks.spawn(async move { (command, event, None) });
-        self.out.insert(command, Out { abort, writes: false });
+        let gate = Arc::default();
+        self.out.insert(command, Out { abort, writes: false, repeatable: true, tainted: false, gate });
     }
 
     /// Waits for the next outcome; `None`: nothing is out.
@@ -136,6 +173,19 @@ impl Flight {
             if let Some(cause) = self.arrived(joined) {
                 return Some(cause);
             }
+        }
+    }
+
+    /// Waits for the next outcome of a call, with its attempt's number and whether an earlier one may have happened.
+    pub(crate) async fn next_write(&mut self) -> Option<(Cause, u32, bool)> {
+        loop {
+            let joined = self.tasks.join_next().await?;
+            // What was given up was aborted, and a task that panicked can tell nobody more than that it is unclear.
+            let Ok((command, event, artifact)) = joined else { continue };
+            let (Some(out), Command::RunTool { attempt, .. }) = (self.out.remove(&command), command) else {
+                continue;
+            };
+            return Some((Cause { event, artifact, inbox: None }, attempt, out.tainted));
         }
     }
 
@@ -165,4 +215,13 @@ impl Flight {
 fn reconciler(session: &Session, call: CallId) -> Option<answerable_core::agent::ToolSpec> {
     let tool = session.registry.tool(&session.state.call(call)?.tool_name)?;
     session.registry.tool(&tool.reconcile.as_ref()?.tool).cloned()
+}
+
+/// Whether a command changes something outside, may be given again, and may have been done before.
+fn nature(session: &Session, command: Command) -> (bool, bool, bool) {
+    let Command::RunTool { call, .. } = command else { return (false, true, false) };
+    let Some(call) = session.state.call(call) else { return (false, true, false) };
+    let idempotent = session.registry.tool(&call.tool_name).is_some_and(|tool| tool.idempotent);
+    let tainted = matches!(call.stage, Stage::Out { tainted: true, .. });
+    (call.writes, !call.writes || idempotent, tainted)
 }

@@ -67,15 +67,41 @@ async fn claim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
     if room == 0 {
         return false;
     }
+    let asked = Instant::now();
     match env.store.claim(env.config.server, room, env.config.lease_for, pressing).await {
         Ok(claimed) => {
             let more = claimed.len() == BATCH;
-            claimed.into_iter().for_each(|claimed| spawn(env, tasks, claimed));
+            claimed.into_iter().for_each(|claimed| spawn(env, tasks, claimed, asked));
             more
         }
         Err(error) => {
+            env.unsure.store(true, Ordering::Relaxed);
             tracing::warn!(%error, "no runs could be claimed");
             tokio::time::sleep(LOOK_EVERY).await;
+            false
+        }
+    }
+}
+
+/// After a claim whose answer was lost, gives back what this server has by it and doesn't know of: nobody works on that, and
+/// it must not count as a death. False: the database doesn't answer.
+async fn put_back(env: &Arc<Env>) -> bool {
+    if !env.unsure.load(Ordering::Relaxed) {
+        return true;
+    }
+    match env.store.put_back(env.config.server, &env.leases.runs()).await {
+        Ok(given_back) => {
+            env.unsure.store(false, Ordering::Relaxed);
+            if given_back > 0 {
+                tracing::info!(
+                    runs = given_back,
+                    "runs given back that were claimed without this server's knowledge"
+                );
+            }
+            true
+        }
+        Err(error) => {
+            tracing::debug!(%error, "what was claimed can't be looked up");
             false
         }
     }
@@ -87,30 +113,41 @@ async fn reclaim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
     if room == 0 {
         return false;
     }
+    if !put_back(env).await {
+        return false;
+    }
+    let asked = Instant::now();
     match env.store.reclaim(env.config.server, room, env.config.lease_for, &env.leases.runs()).await {
         Ok(claimed) => {
             let more = claimed.len() == room;
             for claimed in claimed {
                 env.observer.taken_over();
                 tracing::info!(run_id = %claimed.lease.run_id, deaths = claimed.deaths, "run taken over from a dead server");
-                spawn(env, tasks, claimed);
+                spawn(env, tasks, claimed, asked);
             }
             more
         }
         Err(error) => {
+            env.unsure.store(true, Ordering::Relaxed);
             tracing::warn!(%error, "no runs could be taken over");
             false
         }
     }
 }
 
-fn spawn(env: &Arc<Env>, tasks: &mut JoinSet<()>, claimed: Claimed) {
-    let held = hold(env, claimed.lease);
+/// Gives a claimed run a task. `asked`: when the claim was asked for, which its lease counts from.
+fn spawn(env: &Arc<Env>, tasks: &mut JoinSet<()>, claimed: Claimed, asked: Instant) {
     let env = Arc::clone(env);
+    if !env.leases.is_fresh(asked) {
+        // The answer took so long that the lease is as good as over: not to be counted as a death.
+        tasks.spawn(async move { drive::return_unused(&env, claimed).await });
+        return;
+    }
+    let held = hold(&env, claimed.lease, asked);
     env.running.fetch_add(1, Ordering::Relaxed);
     tasks.spawn(async move {
         let driven =
-            std::panic::AssertUnwindSafe(drive::drive(&env, claimed, &held.lost)).catch_unwind().await;
+            std::panic::AssertUnwindSafe(drive::drive(&env, claimed, &held.hold)).catch_unwind().await;
         if driven.is_err() {
             // The lease runs out and the run is taken up again; a run that always does this ends as a crash loop.
             tracing::error!(run_id = %claimed.lease.run_id, "the task of a run panicked");

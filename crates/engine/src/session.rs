@@ -14,7 +14,8 @@ use answerable_ports::{Claimed, Inbound, Lease, LoadedRun, ModelTarget, StoreErr
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::env::{Env, now};
+use crate::env::Env;
+use crate::lease::Hold;
 
 /// What stays the same for a run's whole life.
 #[derive(Debug)]
@@ -44,6 +45,7 @@ impl From<Event> for Cause {
 /// A run while this process works on it: what is committed, and what happened since.
 pub(crate) struct Session {
     pub(crate) env: Arc<Env>,
+    pub(crate) hold: Arc<Hold>,
     pub(crate) facts: Arc<RunFacts>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) state: RunState,
@@ -65,6 +67,7 @@ impl Session {
     /// Takes up a loaded run.
     pub(crate) async fn take_up(
         env: &Arc<Env>,
+        hold: &Arc<Hold>,
         claimed: Claimed,
         loaded: LoadedRun,
     ) -> Result<Self, StoreError> {
@@ -78,6 +81,7 @@ impl Session {
         };
         let mut session = Self {
             env: Arc::clone(env),
+            hold: Arc::clone(hold),
             facts: Arc::new(facts),
             registry,
             state: loaded.state,
@@ -119,9 +123,9 @@ impl Session {
         RunConfig { registry: &self.registry, max_recoveries: self.env.config.max_recoveries }
     }
 
-    /// This machine's time, never before what the state has seen.
+    /// The time, never before what the state has seen.
     pub(crate) fn now(&self) -> Millis {
-        now().max(self.state.clock.since.unwrap_or(0))
+        self.env.now().max(self.state.clock.since.unwrap_or(0))
     }
 }
 

@@ -8,16 +8,19 @@ use answerable_core::agent::ToolSpec;
 use answerable_core::id::{ArtifactId, CallId};
 use answerable_core::json::sha256_hex;
 use answerable_core::ledger::{Next, after_attempt, reconciliation};
-use answerable_core::run::{Event, Reconciliation};
+use answerable_core::run::{Event, KeyHolder, Reconciliation, RunState};
 use answerable_core::template::{Filling, Template, fill_value};
 use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
+use answerable_faults::{self as faults, Guard, Point};
 use answerable_ports::commit::StoredArtifact;
 use answerable_ports::{PreparedCall, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::env::{Env, jitter, now};
+use crate::env::{Env, jitter};
+use crate::gate::Gate;
 use crate::inbox::limited;
+use crate::lease::Hold;
 use crate::session::{RunFacts, Session, patiently};
 
 /// Pause between two looks at a business key whose call is still under way.
@@ -26,33 +29,62 @@ const KEY_LOOK: Duration = Duration::from_millis(200);
 /// A call that is to be sent.
 pub(crate) struct ToolCall {
     env: Arc<Env>,
+    hold: Arc<Hold>,
+    /// Through this its requests leave.
+    pub(crate) gate: Arc<Gate>,
     facts: Arc<RunFacts>,
     tool: ToolSpec,
     call_id: CallId,
     input: Value,
     input_hash: String,
     key: String,
+    /// The key is the agent's own and may be shared by calls of other runs.
+    business_key: bool,
+    /// Effects of before may be taken.
+    takes_effects: bool,
 }
 
 impl ToolCall {
     /// `None`: the state has no such call, which doesn't happen to what is outstanding.
     pub(crate) fn of(session: &Session, call_id: CallId) -> Option<Self> {
-        let call = session.state.call(call_id)?;
+        Self::within(session, &session.state, &session.inputs, call_id)
+    }
+
+    /// As one of `state` and `inputs`, whether they are committed or not.
+    pub(crate) fn within(
+        session: &Session,
+        state: &RunState,
+        inputs: &BTreeMap<CallId, Value>,
+        call_id: CallId,
+    ) -> Option<Self> {
+        let call = state.call(call_id)?;
         Some(Self {
             env: Arc::clone(&session.env),
+            hold: Arc::clone(&session.hold),
+            gate: Arc::default(),
             facts: Arc::clone(&session.facts),
             tool: session.registry.tool(&call.tool_name)?.clone(),
             call_id,
-            input: session.inputs.get(&call_id)?.clone(),
+            input: inputs.get(&call_id)?.clone(),
             input_hash: call.input_hash.clone(),
             key: call.idempotency_key.clone(),
+            business_key: call.business_key,
+            takes_effects: call.writes && state.has_effects_to_take(),
         })
     }
 
     /// Sends it once.
     pub(crate) async fn run(self, attempt: u32) -> (Event, Option<StoredArtifact>) {
-        let (outcome, artifact) = self.send(&self.tool, self.input.clone(), self.key.clone(), attempt).await;
-        (Event::ToolAttempted { at: now(), call: self.call_id, outcome, jitter: jitter() }, artifact)
+        let (outcome, artifact) = self.once(attempt).await;
+        (Event::ToolAttempted { at: self.env.now(), call: self.call_id, outcome, jitter: jitter() }, artifact)
+    }
+
+    pub(crate) async fn once(&self, attempt: u32) -> (Attempt, Option<StoredArtifact>) {
+        #[cfg(feature = "faults")]
+        if let Some(came) = self.env.early.take(self.call_id) {
+            return came;
+        }
+        self.send(&self.tool, self.input.clone(), self.key.clone(), attempt).await
     }
 
     async fn send(
@@ -63,7 +95,13 @@ impl ToolCall {
         attempt: u32,
     ) -> (Attempt, Option<StoredArtifact>) {
         match self.prepare(tool, input, key, attempt).await {
-            Ok(prepared) => self.env.tools.run(&prepared).await,
+            Ok(prepared) => {
+                self.leave().await;
+                faults::before_of(Point::Effect, &tool.name);
+                let came = self.env.tools.run(&prepared).await;
+                faults::after_of(Point::Effect, &tool.name);
+                came
+            }
             Err(error) => {
                 tracing::error!(run_id = %self.facts.lease.run_id, %error, "a call can't be prepared");
                 (
@@ -71,6 +109,14 @@ impl ToolCall {
                     None,
                 )
             }
+        }
+    }
+
+    /// Waits until a request may leave, which may be never: the lease is lost, or the call was called back.
+    async fn leave(&self) {
+        self.hold.sure().await;
+        if !self.gate.leave() {
+            std::future::pending::<()>().await;
         }
     }
 
@@ -98,21 +144,36 @@ impl ToolCall {
         })
     }
 
-    /// Looks who has the call's business key; one whose call is under way is waited for.
+    /// Looks for an earlier entry that the call takes its outcome from; one that is under way is waited for.
     pub(crate) async fn claim_key(self) -> Event {
-        let tenant = self.facts.lease.tenant_id;
         loop {
-            let look = || self.env.store.key_holder(tenant, &self.tool.name, &self.key, &self.input_hash);
-            match patiently(look).await {
-                Ok(None) => return Event::KeyFree { at: now(), call: self.call_id },
-                Ok(Some(Ok(holder))) => return Event::KeyTaken { at: now(), call: self.call_id, holder },
+            match patiently(|| self.earlier()).await {
+                Ok(None) => return Event::KeyFree { at: self.env.now(), call: self.call_id },
+                Ok(Some(Ok(holder))) => {
+                    return Event::KeyTaken { at: self.env.now(), call: self.call_id, holder };
+                }
                 Ok(Some(Err(()))) => tokio::time::sleep(KEY_LOOK).await,
                 Err(error) => {
                     let detail = format!("the ledger can't be read: {error}");
-                    return Event::Broken { at: now(), code: "internal_error".into(), detail };
+                    return Event::Broken { at: self.env.now(), code: "internal_error".into(), detail };
                 }
             }
         }
+    }
+
+    /// The same effect made before, or whoever has the business key. `Err(())` inside: it is under way.
+    async fn earlier(&self) -> Result<Option<Result<KeyHolder, ()>>, StoreError> {
+        let (store, lease) = (&self.env.store, self.facts.lease);
+        if self.takes_effects {
+            let found = store.earlier_effect(lease, &self.tool.name, &self.input_hash).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        if !self.business_key || faults::without(Guard::BusinessKeys) {
+            return Ok(None);
+        }
+        store.key_holder(lease.tenant_id, &self.tool.name, &self.key, &self.input_hash).await
     }
 
     /// Asks the far side what became of the call, with the reconcile tool's own retries.
@@ -129,7 +190,7 @@ impl ToolCall {
             None => (None, None),
         };
         let reconciliation = Reconciliation { state, result };
-        (Event::ToolReconciled { at: now(), call: self.call_id, reconciliation }, artifact)
+        (Event::ToolReconciled { at: self.env.now(), call: self.call_id, reconciliation }, artifact)
     }
 
     async fn ask_far_side(&self, reconciler: &ToolSpec) -> (Reconciled, Option<String>) {

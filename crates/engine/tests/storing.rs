@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use answerable_core::agent::AgentSpec;
-use answerable_core::id::{LedgerId, RunId, TenantId};
+use answerable_core::id::{RunId, TenantId};
 use answerable_core::ledger::{EntryStatus, Outcome};
 use answerable_core::model::{Finish, ModelFailure, ModelReply, ModelRequest, ReplyCall};
 use answerable_core::run::{Event, KeyHolder, Record, RunState, Status, StopReason};
@@ -15,8 +15,8 @@ use answerable_engine::{Engine, EngineConfig, EngineParts};
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound, InboundBody, Release, StoredArtifact};
 use answerable_ports::store::Rules;
 use answerable_ports::{
-    Claimed, DeltaSink, Lease, LoadedRun, ModelProvider, ModelTarget, Observer, PreparedCall, RunStore,
-    Signals, StoreError, ToolExecutor, Wake,
+    Claimed, DeltaSink, LateOutcome, Lease, LoadedRun, ModelProvider, ModelTarget, Observer, PreparedCall,
+    RunStore, Signals, StoreError, ToolExecutor, Wake,
 };
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -96,6 +96,10 @@ impl RunStore for Shelf {
         Ok(Vec::new())
     }
 
+    async fn put_back(&self, _: Uuid, _: &[Uuid]) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
     async fn renew(&self, _: Uuid, leases: &[Lease], _: Duration) -> Result<BTreeSet<Uuid>, StoreError> {
         Ok(leases.iter().map(|lease| lease.run_id.0).collect())
     }
@@ -155,15 +159,17 @@ impl RunStore for Shelf {
         Ok(None)
     }
 
-    async fn late_outcome(
+    async fn earlier_effect(
         &self,
         _: Lease,
-        _: LedgerId,
-        _: u32,
-        _: Outcome,
-        _: Option<StoredArtifact>,
-    ) -> Result<(), StoreError> {
-        Ok(())
+        _: &str,
+        _: &str,
+    ) -> Result<Option<Result<KeyHolder, ()>>, StoreError> {
+        Ok(None)
+    }
+
+    async fn late_outcome(&self, _: Lease, _: &LateOutcome) -> Result<bool, StoreError> {
+        Ok(true)
     }
 
     async fn settle_ended(&self, _: Lease) -> Result<(), StoreError> {
@@ -253,6 +259,7 @@ fn start(store: &Arc<Shelf>, tool: &Arc<Tool>) -> Engine {
         models: Arc::new(Model),
         tools,
         signals: Signals::new().0,
+        clock: answerable_ports::Clock::default(),
         observer: Arc::new(Nobody),
     };
     Engine::start(config, parts)

@@ -2,6 +2,7 @@
 //!
 //! The engine knows these and nothing of HTTP, SQL or vendors.
 
+pub mod clock;
 pub mod commit;
 pub mod model;
 pub mod observe;
@@ -9,9 +10,10 @@ pub mod signals;
 pub mod store;
 pub mod tool;
 
+pub use clock::Clock;
 pub use commit::{Commit, CommitOutcome, Inbound, InboundBody, Release, StoredArtifact};
 pub use model::{DeltaSink, ModelProvider, ModelTarget};
 pub use observe::Observer;
 pub use signals::{OwnedInbox, Progress, Signal, Signals};
-pub use store::{Claimed, Lease, LoadedRun, RunStore, StoreError, Wake};
+pub use store::{Claimed, LateOutcome, Lease, LoadedRun, RunStore, StoreError, Wake};
 pub use tool::{PreparedCall, ToolExecutor};

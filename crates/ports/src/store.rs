@@ -79,6 +79,21 @@ pub struct LoadedRun {
     pub known_inbox: i64,
 }
 
+/// What became of a call that its run no longer waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LateOutcome {
+    /// Its entry.
+    pub ledger_id: LedgerId,
+    /// The attempt that this is about; a later one is not touched.
+    pub attempts: u32,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Its output, if it succeeded.
+    pub content: Option<String>,
+    /// The whole output, where that is kept apart.
+    pub artifact: Option<StoredArtifact>,
+}
+
 /// When a run that is handed back needs a server again. Something that comes in wakes it in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
@@ -121,6 +136,10 @@ pub trait RunStore: Send + Sync {
         lease_for: Duration,
         held: &[Uuid],
     ) -> Result<Vec<Claimed>, StoreError>;
+
+    /// Gives back the runs that this server has claimed and that are none of `held`; gives how many. After a claim whose
+    /// answer was lost nobody knows of them, and they count no death.
+    async fn put_back(&self, server: Uuid, held: &[Uuid]) -> Result<u64, StoreError>;
 
     /// Renews leases; gives those that are still held.
     async fn renew(
@@ -181,16 +200,19 @@ pub trait RunStore: Send + Sync {
         input_hash: &str,
     ) -> Result<Option<Result<KeyHolder, ()>>, StoreError>;
 
-    /// Writes down what became of a call whose run has ended, if its entry is still open. Needs no lease: a late effect is
-    /// a fact, whoever learns of it.
-    async fn late_outcome(
+    /// The same effect made before by a run that this one stands on, which no call has taken yet. `Err(())` inside: it is
+    /// still under way.
+    async fn earlier_effect(
         &self,
         lease: Lease,
-        ledger_id: LedgerId,
-        attempts: u32,
-        outcome: Outcome,
-        artifact: Option<StoredArtifact>,
-    ) -> Result<(), StoreError>;
+        tool_name: &str,
+        input_hash: &str,
+    ) -> Result<Option<Result<KeyHolder, ()>>, StoreError>;
+
+    /// Writes down what became of a call whose run has ended or is another server's, if nobody knows yet. `false`: the new
+    /// owner has not said yet what it takes the call for; ask again. Needs no lease: a late effect is a fact, whoever learns
+    /// of it.
+    async fn late_outcome(&self, lease: Lease, late: &LateOutcome) -> Result<bool, StoreError>;
 
     /// Ends a lease that was kept for late calls; entries that are still open become uncertain (writes) or failed (reads).
     async fn settle_ended(&self, lease: Lease) -> Result<(), StoreError>;

@@ -45,9 +45,11 @@ impl TenantTx {
         let tenant = self.tenant();
         sqlx::query_as!(
             CallRecord,
-            "SELECT step, call_id, model_call_id, tool_name, input, input_hash, original_input, validation, decision, result,
-                 ledger_id
-             FROM calls WHERE tenant_id = $1 AND run_id = $2 AND step BETWEEN $3 AND $4 ORDER BY step, index",
+            "SELECT c.step, c.call_id, c.model_call_id, c.tool_name, c.input, c.input_hash, c.original_input, c.validation,
+                 c.decision, c.result, c.ledger_id
+             FROM run_parts($1, $2) p
+             JOIN calls c ON c.tenant_id = $1 AND c.run_id = p.run_id AND c.step <= p.through_step
+             WHERE c.step BETWEEN $3 AND $4 ORDER BY c.step, c.index",
             tenant,
             run_id.0,
             first,

@@ -1,10 +1,13 @@
 //! Who works on what: claiming, renewing, handing back. The database's clock alone is used.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use answerable_core::id::{RunId, TenantId};
+use answerable_core::run::STATE_VERSION;
+use answerable_faults::{self as faults, Guard, Point};
 use answerable_ports::{Claimed, Lease, Signal, Wake};
+use chrono::{DateTime, Utc};
 use sqlx::postgres::types::PgInterval;
 use uuid::Uuid;
 
@@ -12,8 +15,19 @@ use crate::error::store_error;
 use crate::tx::{SystemTx, TenantTx};
 use crate::{Result, Store};
 
+#[cfg(feature = "faults")]
+mod unguarded;
+
 /// Serialises claiming between servers, so that limits of tenants are counted and not raced for.
 const CLAIM_LOCK: i64 = 0x616e_7377_636c_616d;
+
+/// Runs that need a newer binary are left to one: while servers are upgraded, old and new share the database.
+#[expect(clippy::cast_possible_wrap, reason = "versions are counted by hand")]
+const UNDERSTOOD: i16 = STATE_VERSION as i16;
+
+/// How long a claim waits for another server's. A server that stands still in the midst of one must not hold up all the
+/// others for longer; they try again.
+const CLAIM_PATIENCE: &str = "1s";
 
 struct ClaimRow {
     tenant_id: Uuid,
@@ -27,7 +41,11 @@ impl From<ClaimRow> for Claimed {
     fn from(row: ClaimRow) -> Self {
         Self {
             lease: Lease { tenant_id: TenantId(row.tenant_id), run_id: RunId(row.run_id), epoch: row.epoch },
-            deaths: u32::try_from(row.deaths).unwrap_or(0),
+            deaths: if faults::without(Guard::RecoveryCounter) {
+                0
+            } else {
+                u32::try_from(row.deaths).unwrap_or(0)
+            },
             may_start: row.may_start.unwrap_or(false),
         }
     }
@@ -48,17 +66,34 @@ impl Store {
         lease_for: Duration,
         pressing: bool,
     ) -> Result<Vec<Claimed>> {
-        let mut tx = self.system().await?;
-        sqlx::query!("SELECT pg_advisory_xact_lock($1)", CLAIM_LOCK)
-            .execute(tx.conn())
-            .await
-            .map_err(store_error)?;
+        #[cfg(feature = "faults")]
+        if faults::without(Guard::ClaimLock) {
+            return self.claim_unguarded(server, limit, lease_for).await;
+        }
+        let mut tx = self.leasing().await?;
+        if self.clock().is_stale() {
+            let asked = Instant::now();
+            self.clock().heard(tx.server_seen(server).await?.timestamp_millis(), asked);
+        }
+        faults::before(Point::Claim);
+        sqlx::query!(
+            r#"SELECT set_config('lock_timeout', $2, true), pg_advisory_xact_lock($1) IS NULL AS "locked!""#,
+            CLAIM_LOCK,
+            CLAIM_PATIENCE
+        )
+        .fetch_one(tx.conn())
+        .await
+        .map_err(store_error)?;
         let rows = tx.claim_due(server, limit, lease_for, pressing).await?;
         tx.commit().await?;
+        if !rows.is_empty() {
+            faults::after(Point::Claim);
+        }
         Ok(rows)
     }
 
-    /// Claims runs whose server let its lease run out, but none of `held`. Each is a death.
+    /// Claims runs whose server let its lease run out, but none of `held`. That is taken for its death, and no longer if it is
+    /// seen again.
     ///
     /// # Errors
     /// The database is away.
@@ -69,12 +104,14 @@ impl Store {
         lease_for: Duration,
         held: &[Uuid],
     ) -> Result<Vec<Claimed>> {
-        let mut tx = self.system().await?;
+        let mut tx = self.leasing().await?;
+        faults::before(Point::Reclaim);
+        tx.leases_mend(lease_for).await?;
         let rows = sqlx::query_as!(
             ClaimRow,
             r#"WITH dead AS MATERIALIZED (
                    SELECT tenant_id, run_id FROM run_queue
-                   WHERE lease_owner IS NOT NULL AND lease_until < now() AND run_id <> ALL ($4)
+                   WHERE lease_owner IS NOT NULL AND lease_until < now() AND run_id <> ALL ($4) AND needs <= $5
                    ORDER BY lease_until LIMIT $2
                ), locked AS MATERIALIZED (
                    -- Everybody locks a run's state before its place in the queue.
@@ -82,27 +119,57 @@ impl Store {
                        SELECT tenant_id, run_id FROM run_states s
                        WHERE s.tenant_id = dead.tenant_id AND s.run_id = dead.run_id FOR UPDATE SKIP LOCKED) s
                ), taken AS (
-                   UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, wake_at = NULL, epoch = q.epoch + 1,
-                       deaths = q.deaths + CASE WHEN q.ended THEN 0 ELSE 1 END
+                   UPDATE run_queue q SET lease_owner = $1, lease_until = clock_timestamp() + $3, wake_at = NULL, epoch = q.epoch + 1,
+                       deaths = run_deaths(q.deaths, q.suspect, q.suspected_at),
+                       suspect = CASE WHEN q.ended THEN NULL ELSE q.lease_owner END, suspected_at = clock_timestamp()
                    FROM locked WHERE q.tenant_id = locked.tenant_id AND q.run_id = locked.run_id
                        AND q.lease_owner IS NOT NULL AND q.lease_until < now()
-                   RETURNING q.tenant_id, q.run_id, q.epoch, q.deaths
+                   RETURNING q.tenant_id, q.run_id, q.epoch, run_deaths(q.deaths, q.suspect, q.suspected_at) AS deaths
                ), fenced AS (
                    UPDATE run_states s SET epoch = taken.epoch FROM taken
                    WHERE s.tenant_id = taken.tenant_id AND s.run_id = taken.run_id RETURNING s.run_id
                )
-               SELECT tenant_id, run_id, epoch, deaths, true AS may_start FROM taken
+               SELECT tenant_id, run_id, epoch, deaths AS "deaths!", true AS may_start FROM taken
                WHERE run_id IN (SELECT run_id FROM fenced)"#,
             server,
             as_count(limit),
             interval(lease_for),
             held,
+            UNDERSTOOD,
         )
         .fetch_all(tx.conn())
         .await
         .map_err(store_error)?;
         tx.commit().await?;
+        if !rows.is_empty() {
+            faults::after(Point::Reclaim);
+        }
         Ok(rows.into_iter().map(Claimed::from).collect())
+    }
+
+    /// Gives back the runs of `server` that are none of `held`; gives how many. Counts no death.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn put_back(&self, server: Uuid, held: &[Uuid]) -> Result<u64> {
+        let mut tx = self.leasing().await?;
+        let done = sqlx::query!(
+            "WITH unknown AS MATERIALIZED (
+                 SELECT tenant_id, run_id FROM run_queue
+                 WHERE lease_owner = $1 AND NOT ended AND run_id <> ALL ($2)
+                 ORDER BY tenant_id, run_id LIMIT 1000 FOR UPDATE SKIP LOCKED
+             )
+             UPDATE run_queue q SET lease_owner = NULL, lease_until = NULL, wake_at = now() FROM unknown
+             WHERE q.tenant_id = unknown.tenant_id AND q.run_id = unknown.run_id",
+            server,
+            held,
+        )
+        .execute(tx.conn())
+        .await
+        .map_err(store_error)?;
+        tx.announce(Signal::Work);
+        tx.commit().await?;
+        Ok(done.rows_affected())
     }
 
     /// Renews leases in one statement; gives the runs that are still held. Their tasks are told to look where something
@@ -111,12 +178,16 @@ impl Store {
     /// # Errors
     /// The database is away.
     pub async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<BTreeSet<Uuid>> {
-        let mut tx = self.system().await?;
+        let mut tx = self.leasing().await?;
         let tenants: Vec<Uuid> = leases.iter().map(|lease| lease.tenant_id.0).collect();
         let runs: Vec<Uuid> = leases.iter().map(|lease| lease.run_id.0).collect();
         let epochs: Vec<i64> = leases.iter().map(|lease| lease.epoch).collect();
         let held = sqlx::query!(
-            r#"UPDATE run_queue q SET lease_until = now() + $5
+            r#"WITH here AS (
+                 INSERT INTO servers (server_id, seen_at) VALUES ($4, clock_timestamp())
+                 ON CONFLICT (server_id) DO UPDATE SET seen_at = excluded.seen_at
+             )
+             UPDATE run_queue q SET lease_until = now() + $5
              FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS held(tenant_id, run_id, epoch)
              WHERE q.tenant_id = held.tenant_id AND q.run_id = held.run_id AND q.epoch = held.epoch AND q.lease_owner = $4
              RETURNING q.run_id, (q.urgent OR q.wake_at IS NOT NULL) AS "called!""#,
@@ -136,6 +207,30 @@ impl Store {
 }
 
 impl SystemTx {
+    /// Leaves word that a server lives; gives the database's time.
+    async fn server_seen(&mut self, server: Uuid) -> Result<DateTime<Utc>> {
+        sqlx::query_scalar!(
+            "INSERT INTO servers (server_id, seen_at) VALUES ($1, clock_timestamp())
+             ON CONFLICT (server_id) DO UPDATE SET seen_at = excluded.seen_at RETURNING seen_at",
+            server,
+        )
+        .fetch_one(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
+    /// Forgets servers that were not seen for a day; gives how many.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn servers_prune(&mut self) -> Result<u64> {
+        let done = sqlx::query!("DELETE FROM servers WHERE seen_at < now() - interval '1 day'")
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        Ok(done.rows_affected())
+    }
+
     async fn claim_due(
         &mut self,
         server: Uuid,
@@ -156,7 +251,7 @@ impl SystemTx {
                    CROSS JOIN LATERAL (
                        (SELECT q.tenant_id, q.run_id, q.priority, q.wake_at, q.ord, true AS pressing, q.started AS may_start
                         FROM run_queue q
-                        WHERE q.tenant_id = t.tenant_id AND q.lease_owner IS NULL AND q.urgent LIMIT $2)
+                        WHERE q.tenant_id = t.tenant_id AND q.lease_owner IS NULL AND q.urgent AND q.needs <= $5 LIMIT $2)
                        UNION ALL
                        (SELECT q.tenant_id, q.run_id, q.priority, q.wake_at, q.ord, f.over AS pressing,
                             (q.started OR NOT f.blocked) AS may_start
@@ -172,7 +267,7 @@ impl SystemTx {
                             ) AS blocked
                         ) f
                         WHERE q.tenant_id = t.tenant_id AND q.lease_owner IS NULL AND NOT q.urgent AND q.wake_at <= now()
-                          AND (f.over OR NOT f.blocked)
+                          AND (f.over OR NOT f.blocked) AND q.needs <= $5
                         ORDER BY q.priority DESC, q.wake_at LIMIT $2)
                    ) d
                ), chosen AS (
@@ -185,23 +280,46 @@ impl SystemTx {
                        SELECT tenant_id, run_id FROM run_states s
                        WHERE s.tenant_id = chosen.tenant_id AND s.run_id = chosen.run_id FOR UPDATE SKIP LOCKED) s
                ), taken AS (
-                   UPDATE run_queue q SET lease_owner = $1, lease_until = now() + $3, wake_at = NULL, epoch = q.epoch + 1
+                   UPDATE run_queue q SET lease_owner = $1, lease_until = clock_timestamp() + $3, wake_at = NULL, epoch = q.epoch + 1
                    FROM locked WHERE q.tenant_id = locked.tenant_id AND q.run_id = locked.run_id AND q.lease_owner IS NULL
-                   RETURNING q.tenant_id, q.run_id, q.epoch, q.deaths, locked.may_start
+                   RETURNING q.tenant_id, q.run_id, q.epoch,
+                       run_deaths(q.deaths, q.suspect, q.suspected_at) AS deaths, locked.may_start
                ), fenced AS (
                    UPDATE run_states s SET epoch = taken.epoch FROM taken
                    WHERE s.tenant_id = taken.tenant_id AND s.run_id = taken.run_id RETURNING s.run_id
                )
-               SELECT tenant_id, run_id, epoch, deaths, may_start FROM taken WHERE run_id IN (SELECT run_id FROM fenced)"#,
+               SELECT tenant_id, run_id, epoch, deaths AS "deaths!", may_start FROM taken WHERE run_id IN (SELECT run_id FROM fenced)"#,
             server,
             as_count(limit),
             interval(lease_for),
             pressing,
+            UNDERSTOOD,
         )
         .fetch_all(self.conn())
         .await
         .map_err(store_error)?;
         Ok(rows.into_iter().map(Claimed::from).collect())
+    }
+}
+
+impl SystemTx {
+    /// When the database's clock is set back, leases end too late: a dead server's runs would lie there for as long. None
+    /// can be longer than ten minutes, so those that are get a whole one from now on; whoever lives renews it.
+    async fn leases_mend(&mut self, lease_for: Duration) -> Result<()> {
+        sqlx::query!(
+            "WITH late AS MATERIALIZED (
+                 SELECT tenant_id, run_id FROM run_queue
+                 WHERE lease_owner IS NOT NULL AND lease_until > now() + interval '11 minutes'
+                 ORDER BY tenant_id, run_id LIMIT 1000 FOR UPDATE SKIP LOCKED
+             )
+             UPDATE run_queue q SET lease_until = now() + $1 FROM late
+             WHERE q.tenant_id = late.tenant_id AND q.run_id = late.run_id",
+            interval(lease_for),
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(())
     }
 }
 

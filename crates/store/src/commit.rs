@@ -6,6 +6,7 @@ use answerable_core::Millis;
 use answerable_core::id::{ApprovalId, CallId};
 use answerable_core::json::{canonical, sha256_hex};
 use answerable_core::run::{ApprovalKind, ApprovalRow, Event, EventType, Record, RunState};
+use answerable_faults::{self as faults, Point};
 use answerable_ports::commit::{Commit, CommitOutcome, Release};
 use answerable_ports::{Lease, Signal, StoreError};
 use serde::Serialize;
@@ -42,7 +43,15 @@ impl Store {
         // As text: it is JSON for PostgreSQL with every digit as it stands here.
         let payload =
             serde_json::to_string(&payload).map_err(|error| StoreError::Broken(error.to_string()))?;
+        #[cfg(feature = "faults")]
+        let (lease, seq) = if faults::without(faults::Guard::Fence) {
+            self.unfenced(lease, seq).await?
+        } else {
+            (lease, seq)
+        };
+        faults::before(Point::Commit);
         let answer = self.send(lease, seq, known_inbox, id, &payload).await?;
+        faults::after(Point::Commit);
         match answer.as_str() {
             stored @ ("stored" | "told") => {
                 self.announce(lease, stored == "told", ended);
@@ -62,6 +71,16 @@ impl Store {
                 None => Err(StoreError::Broken(format!("commit_run answered {other}"))),
             },
         }
+    }
+
+    /// The lease and the place that would let anybody in.
+    #[cfg(feature = "faults")]
+    async fn unfenced(&self, lease: Lease, seq: i64) -> Result<(Lease, i64)> {
+        let mut tx = self.tenant(lease.tenant_id).await?;
+        let newest = sqlx::query_as("SELECT epoch, seq FROM run_states WHERE tenant_id = $1 AND run_id = $2");
+        let newest = newest.bind(lease.tenant_id.0).bind(lease.run_id.0).fetch_optional(tx.conn()).await;
+        let (epoch, seq) = newest.map_err(store_error)?.unwrap_or((lease.epoch, seq));
+        Ok((Lease { epoch, ..lease }, seq))
     }
 
     async fn send(
@@ -138,6 +157,8 @@ struct Payload {
     ledger_opened: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ledger_changed: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    effects_taken: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     approvals_opened: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -221,6 +242,9 @@ impl Payload {
                 "ledger_id": ledger_id.0, "status": outcome.status, "side_effect": outcome.effect,
                 "error_code": outcome.error_code,
             })),
+            Record::EffectTaken { ledger_id, call } => {
+                self.effects_taken.push(json!({"ledger_id": ledger_id.0, "call_id": call.0}));
+            }
             Record::ApprovalOpened(row) => self.approvals_opened.push(approval_row(row)),
             Record::ApprovalClosed { approval_id, status, by } => {
                 self.approvals_closed.push(json!({"approval_id": approval_id.0, "status": status, "by": by}));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use answerable_ports::{Signals, StoreError};
+use answerable_faults::{self as faults, Point};
+use answerable_ports::{Clock, Signals, StoreError};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Map;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, IntoArguments, PgPool, Postgres, Row as _, Transaction};
@@ -21,12 +22,15 @@ static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations");
 /// its locks: claiming waits for one of them. And no statement here is worth compiling, which can take seconds.
 const RULES: &str = "SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL jit = off";
 
+/// Connections for claims and renewals.
+const LEASE_CONNECTIONS: u32 = 3;
+
 /// How to reach the database.
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
     /// `postgres://…`; may lead through a pooler.
     pub url: String,
-    /// Connections at most.
+    /// Connections at most, beside three for claims and renewals.
     pub max_connections: u32,
     /// Keep prepared statements on the server. Not through PgBouncer in transaction mode.
     pub prepared_statements: bool,
@@ -36,9 +40,12 @@ pub struct ConnectOptions {
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
+    /// Claims and renewals have connections of their own: requests that take all the others must not cost leases.
+    leases: PgPool,
     prepared: bool,
     sealer: Sealer,
     signals: Signals,
+    clock: Clock,
     held: Arc<AtomicBool>,
 }
 
@@ -53,12 +60,15 @@ impl Store {
         // A pooler takes few settings at the start; this one is the default of every version that still lives.
         let connect =
             if prepared { connect } else { connect.statement_cache_capacity(0).extra_float_digits(None) };
-        let pool = PgPoolOptions::new()
-            .max_connections(options.max_connections)
-            .acquire_timeout(Duration::from_secs(5))
-            .idle_timeout(Duration::from_secs(300))
-            .connect_lazy_with(connect);
-        Ok(Self { pool, prepared, sealer, signals, held: Arc::default() })
+        let pool = |connections| {
+            PgPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(Duration::from_secs(5))
+                .idle_timeout(Duration::from_secs(300))
+                .connect_lazy_with(connect.clone())
+        };
+        let (pool, leases) = (pool(options.max_connections), pool(LEASE_CONNECTIONS));
+        Ok(Self { pool, leases, prepared, sealer, signals, clock: Clock::default(), held: Arc::default() })
     }
 
     /// Until [`open`](Self::open) the database counts as away: its schema isn't there yet.
@@ -90,7 +100,7 @@ impl Store {
             "BEGIN; {RULES}; SET LOCAL ROLE answerable_app; SELECT set_config('app.tenant', '{}', true)",
             tenant_id.0.hyphenated()
         );
-        let tx = self.begin(begin).await?;
+        let tx = begin_in(&self.pool, begin).await?;
         Ok(TenantTx {
             tx,
             prepared: self.prepared,
@@ -106,8 +116,17 @@ impl Store {
     /// # Errors
     /// The database is away.
     pub async fn system(&self) -> Result<SystemTx, StoreError> {
+        self.system_in(&self.pool).await
+    }
+
+    /// The same for claims and renewals, which wait for nobody else's connections.
+    pub(crate) async fn leasing(&self) -> Result<SystemTx, StoreError> {
+        self.system_in(&self.leases).await
+    }
+
+    async fn system_in(&self, pool: &PgPool) -> Result<SystemTx, StoreError> {
         self.is_open()?;
-        let tx = self.begin(format!("BEGIN; {RULES}; SET LOCAL ROLE answerable_system")).await?;
+        let tx = begin_in(pool, format!("BEGIN; {RULES}; SET LOCAL ROLE answerable_system")).await?;
         Ok(SystemTx {
             tx,
             prepared: self.prepared,
@@ -115,15 +134,6 @@ impl Store {
             signals: Vec::new(),
             hub: self.signals.clone(),
         })
-    }
-
-    /// Begins in a task of its own, so that it is never dropped halfway (a request is, when its client goes): the
-    /// connection would go back to the pool with the transaction open, and the next commit of the engine would be
-    /// written in there and lost.
-    async fn begin(&self, begin: String) -> Result<Transaction<'static, Postgres>, StoreError> {
-        let pool = self.pool.clone();
-        let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(begin)).await });
-        begun.await.map_err(|error| StoreError::Away(error.to_string()))?.map_err(store_error)
     }
 
     /// The pool itself, for tests.
@@ -143,8 +153,7 @@ impl Store {
         if self.prepared {
             return query.fetch_one(&self.pool).await;
         }
-        let mut tx = self
-            .begin(format!("BEGIN; {RULES}"))
+        let mut tx = begin_in(&self.pool, format!("BEGIN; {RULES}"))
             .await
             .map_err(|error| sqlx::Error::Io(std::io::Error::other(error)))?;
         let answer = query.fetch_one(Conn { raw: &mut tx, prepared: false }).await?;
@@ -155,6 +164,11 @@ impl Store {
     /// Who is told what.
     pub fn signals(&self) -> &Signals {
         &self.signals
+    }
+
+    /// The database's time.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn sealer(&self) -> &Sealer {
@@ -181,14 +195,28 @@ impl Store {
 
     /// Connections in use and in all.
     pub fn pool_use(&self) -> (u32, u32) {
-        let all = self.pool.size();
-        (all.saturating_sub(u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX)), all)
+        let use_of = |pool: &PgPool| {
+            let all = pool.size();
+            (all.saturating_sub(u32::try_from(pool.num_idle()).unwrap_or(u32::MAX)), all)
+        };
+        let (pool, leases) = (use_of(&self.pool), use_of(&self.leases));
+        (pool.0 + leases.0, pool.1 + leases.1)
     }
 
     /// Closes the pool, when all that was begun is done.
     pub async fn close(&self) {
         self.pool.close().await;
+        self.leases.close().await;
     }
+}
+
+/// Begins in a task of its own, so that it is never dropped halfway (a request is, when its client goes): the connection
+/// would go back to the pool with the transaction open, and the next commit of the engine would be written in there and
+/// lost.
+async fn begin_in(pool: &PgPool, begin: String) -> Result<Transaction<'static, Postgres>, StoreError> {
+    let pool = pool.clone();
+    let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(begin)).await });
+    begun.await.map_err(|error| StoreError::Away(error.to_string()))?.map_err(store_error)
 }
 
 pub(crate) fn pg_options(url: &str) -> Result<PgConnectOptions, StoreError> {
@@ -203,10 +231,12 @@ pub(crate) fn pg_options(url: &str) -> Result<PgConnectOptions, StoreError> {
 pub async fn migrate(url: &str) -> Result<(), StoreError> {
     let options = pg_options(url)?;
     let mut connection = options.connect().await.map_err(store_error)?;
+    faults::before(Point::Migrate);
     MIGRATIONS
         .run_direct(None, &mut connection, false)
         .await
         .map_err(|error| StoreError::Broken(error.to_string()))?;
+    faults::after(Point::Migrate);
     Ok(())
 }
 

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use answerable_core::id::{CallId, LedgerId, TenantId};
-use answerable_core::ledger::Outcome;
+use answerable_core::id::{LedgerId, TenantId};
 use answerable_core::run::KeyHolder;
 use answerable_core::tool::{ErrorCode, ResultStatus, ToolResult};
-use answerable_ports::commit::{Commit, CommitOutcome, Inbound, StoredArtifact};
+use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
-use answerable_ports::{Claimed, Lease, LoadedRun, ModelTarget, RunStore, Wake};
+use answerable_ports::{Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, RunStore, Wake};
 use async_trait::async_trait;
 use secrecy::SecretString;
 use uuid::Uuid;
@@ -33,23 +32,32 @@ impl EngineStore {
     }
 }
 
-/// A result that was written before it was clear what became of the call, by what the ledger says now.
-fn as_it_turned_out(result: ToolResult, ledger: &str) -> ToolResult {
-    let was_open = matches!(result.status, ResultStatus::Cancelled | ResultStatus::Uncertain);
-    match ledger {
-        "succeeded" if was_open => ToolResult::without_run(
-            ResultStatus::Succeeded,
-            None,
-            "It was done by an earlier call; its answer was not kept.",
+/// What the ledger alone says of an earlier call, where its result isn't kept or was written before it was clear.
+pub(crate) fn as_the_ledger_has_it(status: &str) -> ToolResult {
+    let (status, code, words) = match status {
+        "succeeded" => {
+            (ResultStatus::Succeeded, None, "It was done by an earlier call; its answer was not kept.")
+        }
+        "failed" => (
+            ResultStatus::Failed,
+            Some(ErrorCode::Unavailable),
+            "An earlier call was not done, and it is not sent again.",
         ),
-        "failed" if result.status == ResultStatus::Uncertain => {
-            let message = "An earlier call was not done, and it is not sent again.";
-            ToolResult::without_run(ResultStatus::Failed, Some(ErrorCode::Unavailable), message)
-        }
-        "uncertain" if result.status == ResultStatus::Cancelled => {
-            let message = "An earlier call may have happened or not, and can't be told. Don't assume either.";
-            ToolResult::without_run(ResultStatus::Uncertain, Some(ErrorCode::SideEffectUncertain), message)
-        }
+        _ => (
+            ResultStatus::Uncertain,
+            Some(ErrorCode::SideEffectUncertain),
+            "An earlier call may have happened or not, and can't be told. Don't assume either.",
+        ),
+    };
+    ToolResult::without_run(status, code, words)
+}
+
+/// A result that was written before it was clear what became of the call, by what the ledger says now.
+pub(crate) fn as_it_turned_out(result: ToolResult, ledger: &str) -> ToolResult {
+    match (result.status, ledger) {
+        (ResultStatus::Cancelled | ResultStatus::Uncertain, "succeeded")
+        | (ResultStatus::Uncertain, "failed")
+        | (ResultStatus::Cancelled, "uncertain") => as_the_ledger_has_it(ledger),
         _ => result,
     }
 }
@@ -74,6 +82,10 @@ impl RunStore for EngineStore {
         held: &[Uuid],
     ) -> Result<Vec<Claimed>> {
         self.store.reclaim(server, limit, lease_for, held).await
+    }
+
+    async fn put_back(&self, server: Uuid, held: &[Uuid]) -> Result<u64> {
+        self.store.put_back(server, held).await
     }
 
     async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<BTreeSet<Uuid>> {
@@ -134,17 +146,20 @@ impl RunStore for EngineStore {
         self.store.tenant(tenant_id).await?.key_holder(tool_name, key, input_hash).await
     }
 
-    async fn late_outcome(
+    async fn earlier_effect(
         &self,
         lease: Lease,
-        ledger_id: LedgerId,
-        attempts: u32,
-        outcome: Outcome,
-        artifact: Option<StoredArtifact>,
-    ) -> Result<()> {
+        tool_name: &str,
+        input_hash: &str,
+    ) -> Result<Option<std::result::Result<KeyHolder, ()>>> {
+        self.store.tenant(lease.tenant_id).await?.effect_find(lease.run_id.0, tool_name, input_hash).await
+    }
+
+    async fn late_outcome(&self, lease: Lease, late: &LateOutcome) -> Result<bool> {
         let mut tx = self.store.tenant(lease.tenant_id).await?;
-        tx.late_outcome(lease.run_id.0, ledger_id, attempts, outcome, artifact).await?;
-        tx.commit().await
+        let written = tx.late_outcome(lease.run_id, late).await?;
+        tx.commit().await?;
+        Ok(written)
     }
 
     async fn settle_ended(&self, lease: Lease) -> Result<()> {
@@ -163,9 +178,9 @@ impl TenantTx {
         input_hash: &str,
     ) -> Result<Option<std::result::Result<KeyHolder, ()>>> {
         let row = sqlx::query!(
-            "SELECT l.ledger_id, l.input_hash, l.status, c.result
-             FROM ledger l JOIN calls c ON c.tenant_id = l.tenant_id AND c.call_id = l.call_id
-             WHERE l.tenant_id = $1 AND l.tool_name = $2 AND l.idempotency_key = $3 AND l.business_key",
+            r#"SELECT l.ledger_id, l.input_hash, l.status, l.run_id IS NULL AS "is_bare!", c.result AS "result?"
+               FROM ledger l LEFT JOIN calls c ON c.tenant_id = l.tenant_id AND c.call_id = l.call_id
+               WHERE l.tenant_id = $1 AND l.tool_name = $2 AND l.idempotency_key = $3 AND l.business_key"#,
             self.tenant(),
             tool_name,
             key,
@@ -175,6 +190,15 @@ impl TenantTx {
         .map_err(store_error)?;
         let Some(row) = row else { return Ok(None) };
         let same_input = row.input_hash == input_hash;
+        if row.is_bare {
+            let result = as_the_ledger_has_it(&row.status);
+            return Ok(Some(Ok(KeyHolder {
+                ledger_id: LedgerId(row.ledger_id),
+                same_input,
+                result,
+                inherited: false,
+            })));
+        }
         let result = row.result.map(|result| decode::<ToolResult>(result, "result")).transpose()?;
         Ok(Some(match result {
             // With another input it is a conflict whatever comes of the first.
@@ -187,85 +211,8 @@ impl TenantTx {
                     || ToolResult::without_run(ResultStatus::Failed, None, ""),
                     |result| as_it_turned_out(result, &row.status),
                 ),
+                inherited: false,
             }),
         }))
-    }
-
-    /// Writes down what became of a call whose run has ended, if its entry is still open.
-    async fn late_outcome(
-        &mut self,
-        run: Uuid,
-        ledger_id: LedgerId,
-        attempts: u32,
-        outcome: Outcome,
-        artifact: Option<StoredArtifact>,
-    ) -> Result<()> {
-        let closed = sqlx::query_scalar!(
-            "UPDATE ledger SET status = $3, side_effect = $4, error_code = $5, attempts = greatest(attempts, $6),
-                 finished_at = now()
-             WHERE tenant_id = $1 AND ledger_id = $2 AND status = 'started' RETURNING call_id",
-            self.tenant(),
-            ledger_id.0,
-            outcome.status.as_str(),
-            outcome.effect.as_str(),
-            outcome.error_code.map(|code| code.as_str()),
-            i32::try_from(attempts).unwrap_or(i32::MAX),
-        )
-        .fetch_optional(self.conn())
-        .await
-        .map_err(store_error)?;
-        if let (Some(call), Some(artifact)) = (closed, artifact) {
-            self.artifact_insert(run, CallId(call), &artifact).await?;
-        }
-        Ok(())
-    }
-
-    async fn artifact_insert(&mut self, run: Uuid, call: CallId, artifact: &StoredArtifact) -> Result<()> {
-        let bytes = i64::try_from(artifact.content.len()).unwrap_or(i64::MAX);
-        sqlx::query!(
-            "INSERT INTO artifacts (tenant_id, artifact_id, run_id, call_id, media_type, bytes, sha256, content, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now())",
-            self.tenant(),
-            artifact.id.0,
-            run,
-            call.0,
-            artifact.media_type,
-            bytes,
-            answerable_core::json::sha256_hex(&artifact.content),
-            &artifact.content[..],
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(())
-    }
-
-    /// Nobody will learn any more what became of an ended run's calls: writes are uncertain, reads came to nothing.
-    async fn settle_ended(&mut self, lease: Lease) -> Result<()> {
-        let held = sqlx::query!(
-            "DELETE FROM run_queue WHERE tenant_id = $1 AND run_id = $2 AND epoch = $3 AND ended",
-            self.tenant(),
-            lease.run_id.0,
-            lease.epoch,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        if held.rows_affected() == 0 {
-            return Ok(());
-        }
-        sqlx::query!(
-            "UPDATE ledger SET finished_at = now(),
-                 status = CASE WHEN writes THEN 'uncertain' ELSE 'failed' END,
-                 side_effect = CASE WHEN writes THEN 'possible' ELSE 'none' END,
-                 error_code = CASE WHEN writes THEN 'SIDE_EFFECT_UNCERTAIN' ELSE 'CANCELLED' END
-             WHERE tenant_id = $1 AND run_id = $2 AND status = 'started'",
-            self.tenant(),
-            lease.run_id.0,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use answerable_faults::{self as faults, Guard};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
@@ -16,6 +17,9 @@ use crate::{Result, StoreError};
 
 /// How long a request waits for the first with its key.
 const PATIENCE: &str = "10s";
+
+/// Marks a kept answer whose run was deleted; `run_delete.rs` writes it. An older server answers with it as it is.
+const GONE: i16 = 404;
 
 /// What a request is known by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub enum Kept {
     New,
     /// It was answered so.
     Answered(KeptAnswer),
+    /// It was answered with a run that was deleted since.
+    Gone,
     /// The key stands for another request.
     Other,
     /// The first with this key is not done yet, and was waited for long enough.
@@ -128,6 +134,9 @@ impl SystemTx {
 }
 
 async fn begin(mut conn: Conn<'_>, tenant: Uuid, sealer: &Sealer, request: &KeptRequest) -> Result<Kept> {
+    if faults::without(Guard::IdempotencyKeys) {
+        return Ok(Kept::New);
+    }
     sqlx::query!("SELECT set_config('lock_timeout', $1, true)", PATIENCE)
         .fetch_one(conn.again())
         .await
@@ -166,6 +175,9 @@ async fn find(conn: Conn<'_>, tenant: Uuid, sealer: &Sealer, request: &KeptReque
     let Some(status) = row.status else { return Ok(Kept::UnderWay) };
     if row.request_hash != request.hash {
         return Ok(Kept::Other);
+    }
+    if status == GONE {
+        return Ok(Kept::Gone);
     }
     let headers = row.headers.unwrap_or_default();
     let secret = headers["sealed"] == true;

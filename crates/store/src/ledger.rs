@@ -89,12 +89,12 @@ impl TenantTx {
         let tenant = self.tenant();
         sqlx::query_as!(
             LedgerRecord,
-            "SELECT ledger_id, run_id, call_id, step, tool_name, input_hash, idempotency_key, status, side_effect, attempts,
-                 error_code, resolution, started_at, finished_at
-             FROM ledger
-             WHERE tenant_id = $1 AND run_id = $2 AND ($3::uuid IS NULL OR (started_at, ledger_id) > (
-                 SELECT started_at, ledger_id FROM ledger WHERE tenant_id = $1 AND ledger_id = $3))
-             ORDER BY started_at, ledger_id LIMIT $4",
+            r#"SELECT ledger_id, run_id AS "run_id!", call_id, step, tool_name, input_hash, idempotency_key, status, side_effect,
+                   attempts, error_code, resolution, started_at, finished_at
+               FROM ledger
+               WHERE tenant_id = $1 AND run_id = $2 AND ($3::uuid IS NULL OR (started_at, ledger_id) > (
+                   SELECT started_at, ledger_id FROM ledger WHERE tenant_id = $1 AND ledger_id = $3))
+               ORDER BY started_at, ledger_id LIMIT $4"#,
             tenant,
             run_id.0,
             after,
@@ -136,13 +136,20 @@ impl TenantTx {
         Ok(Ok(entry))
     }
 
-    async fn ledger_lock(&mut self, run_id: RunId, ledger_id: LedgerId) -> Result<Option<LedgerRecord>> {
+    pub(crate) async fn ledger_lock(
+        &mut self,
+        run_id: RunId,
+        ledger_id: LedgerId,
+    ) -> Result<Option<LedgerRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             LedgerRecord,
-            "SELECT ledger_id, run_id, call_id, step, tool_name, input_hash, idempotency_key, status, side_effect, attempts,
-                 error_code, resolution, started_at, finished_at
-             FROM ledger WHERE tenant_id = $1 AND run_id = $2 AND ledger_id = $3 FOR UPDATE",
+            r#"SELECT ledger_id, run_id AS "run_id!", call_id, step, tool_name, input_hash, idempotency_key, status, side_effect,
+                   attempts, error_code, resolution, started_at, finished_at
+               FROM ledger l WHERE tenant_id = $1 AND ledger_id = $3 AND run_id IS NOT NULL
+                   AND (run_id = $2 OR EXISTS (SELECT FROM inherited_effects e
+                       WHERE e.tenant_id = $1 AND e.run_id = $2 AND e.ledger_id = $3))
+               FOR UPDATE OF l"#,
             tenant,
             run_id.0,
             ledger_id.0,
@@ -174,14 +181,14 @@ impl TenantTx {
         let applied = resolve.applied;
         sqlx::query_as!(
             LedgerRecord,
-            "UPDATE ledger SET status = CASE WHEN $3 THEN 'succeeded' ELSE 'failed' END,
-                 side_effect = CASE WHEN $3 THEN 'committed' ELSE 'none' END,
-                 error_code = CASE WHEN $3 THEN NULL ELSE 'UNAVAILABLE' END,
-                 resolution = ($4::jsonb || jsonb_build_object('at',
-                     to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')))::json
-             WHERE tenant_id = $1 AND ledger_id = $2
-             RETURNING ledger_id, run_id, call_id, step, tool_name, input_hash, idempotency_key, status, side_effect, attempts,
-                 error_code, resolution, started_at, finished_at",
+            r#"UPDATE ledger SET status = CASE WHEN $3 THEN 'succeeded' ELSE 'failed' END,
+                   side_effect = CASE WHEN $3 THEN 'committed' ELSE 'none' END,
+                   error_code = CASE WHEN $3 THEN NULL ELSE 'UNAVAILABLE' END,
+                   resolution = ($4::jsonb || jsonb_build_object('at',
+                       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))::json
+               WHERE tenant_id = $1 AND ledger_id = $2
+               RETURNING ledger_id, run_id AS "run_id!", call_id, step, tool_name, input_hash, idempotency_key, status,
+                   side_effect, attempts, error_code, resolution, started_at, finished_at"#,
             tenant,
             entry.ledger_id,
             applied,
@@ -237,7 +244,7 @@ impl TenantTx {
 }
 
 /// The approval by which a run asks what became of a call.
-fn asking(state: &RunState, call_id: Uuid) -> Option<ApprovalId> {
+pub(crate) fn asking(state: &RunState, call_id: Uuid) -> Option<ApprovalId> {
     let call = state.call(CallId(call_id))?;
     matches!(call.stage, Stage::AskedUncertain { .. }).then(|| call.uncertain_approval_id())
 }

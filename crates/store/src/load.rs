@@ -52,17 +52,28 @@ impl TenantTx {
         }))
     }
 
-    /// Messages of earlier runs of the thread that have ended, in order, then the run's own.
+    /// What the model may be shown, in order: of the thread's earlier runs that have ended, of the runs that this one
+    /// stands on as far as they count, then the run's own.
     async fn history(&mut self, run: Uuid, thread: Option<Uuid>) -> Result<Vec<Message>> {
         let rows = sqlx::query_as!(
             MessageRow,
-            "SELECT m.message_id, m.seq, m.role, m.content, m.tool_calls, m.tool_call_id, m.step, m.extra
-             FROM runs own
-             JOIN runs r ON r.tenant_id = own.tenant_id
-                 AND (r.run_id = own.run_id OR (r.thread_id = $3 AND r.ord < own.ord AND r.finished_at IS NOT NULL))
-             JOIN messages m ON m.tenant_id = r.tenant_id AND m.run_id = r.run_id
-             WHERE own.tenant_id = $1 AND own.run_id = $2
-             ORDER BY r.ord, m.seq",
+            r#"WITH parts AS (
+                   SELECT ancestor_id AS run_id, through_seq FROM run_lineage WHERE tenant_id = $1 AND run_id = $2
+                   UNION ALL SELECT $2, 9223372036854775807
+               ), all_parts AS (
+                   SELECT run_id, through_seq FROM parts
+                   UNION ALL
+                   SELECT r.run_id, 9223372036854775807 FROM runs r
+                   WHERE r.tenant_id = $1 AND r.thread_id = $3 AND r.finished_at IS NOT NULL
+                       AND r.ord < (SELECT ord FROM runs WHERE tenant_id = $1 AND run_id = $2)
+                       AND NOT EXISTS (SELECT FROM parts WHERE parts.run_id = r.run_id)
+               )
+               SELECT m.message_id AS "message_id!", m.seq AS "seq!", m.role AS "role!", m.content AS "content!",
+                   m.tool_calls, m.tool_call_id, m.step, m.extra
+               FROM all_parts p
+               JOIN runs r ON r.tenant_id = $1 AND r.run_id = p.run_id
+               JOIN messages m ON m.tenant_id = $1 AND m.run_id = p.run_id AND m.seq <= p.through_seq
+               ORDER BY r.ord, m.seq"#,
             self.tenant(),
             run,
             thread,

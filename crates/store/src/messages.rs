@@ -31,7 +31,7 @@ pub struct MessageRecord {
 }
 
 impl TenantTx {
-    /// Messages that a run wrote after place `after`, oldest first.
+    /// Messages of a run after place `after`, oldest first: those of the runs that it stands on, and what it wrote.
     ///
     /// # Errors
     /// The database is away.
@@ -44,8 +44,10 @@ impl TenantTx {
         let tenant = self.tenant();
         sqlx::query_as!(
             MessageRecord,
-            "SELECT seq, message_id, role, content, tool_calls, tool_call_id, step, created_at FROM messages
-             WHERE tenant_id = $1 AND run_id = $2 AND seq > $3 ORDER BY seq LIMIT $4",
+            "SELECT m.seq, m.message_id, m.role, m.content, m.tool_calls, m.tool_call_id, m.step, m.created_at
+             FROM run_parts($1, $2) p
+             JOIN messages m ON m.tenant_id = $1 AND m.run_id = p.run_id AND m.seq <= p.through_seq
+             WHERE m.seq > $3 ORDER BY m.seq LIMIT $4",
             tenant,
             run_id.0,
             after,

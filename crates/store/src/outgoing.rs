@@ -124,7 +124,7 @@ impl Store {
     /// The database is away: the delivery is tried again when its minute is over.
     pub async fn delivery_tried(&self, outgoing: &Outgoing, tried: &Tried) -> Result<()> {
         let mut tx = self.system().await?;
-        let at = Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        let at = self.clock().utc().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
         let attempt = json!([{"at": at, "status": tried.status, "error": tried.error}]);
         let (tenant, delivery) = (outgoing.tenant_id.0, outgoing.delivery_id.0);
         tx.delivery_settle(tenant, delivery, &attempt, tried.then).await?;

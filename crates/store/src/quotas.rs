@@ -55,17 +55,23 @@ impl TenantTx {
         Ok(queued >= max)
     }
 
-    /// What the runs that were accepted today (UTC) have used.
+    /// What the runs that were accepted today (UTC) have used; deleting one gives nothing back.
     async fn used_today(&mut self) -> Result<Today> {
         let tenant = self.tenant();
         let row = sqlx::query!(
-            r#"SELECT coalesce(sum((state -> 'used' ->> 'input_tokens')::bigint
-                   + (state -> 'used' ->> 'output_tokens')::bigint), 0)::bigint AS "tokens!",
-                   coalesce(sum((state -> 'used' ->> 'cost_microusd')::bigint), 0)::bigint AS "cost!",
-                   ceil(extract(epoch FROM date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day'
-                       - now() AT TIME ZONE 'UTC'))::bigint AS "left!"
-               FROM run_states
-               WHERE tenant_id = $1 AND run_id >= uuid_floor(date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC')"#,
+            r#"WITH today AS (
+                   SELECT date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' AS began
+               ), used AS (
+                   SELECT used_by_itself(state, 'input_tokens') + used_by_itself(state, 'output_tokens') AS tokens,
+                       used_by_itself(state, 'cost_microusd') AS cost
+                   FROM run_states WHERE tenant_id = $1 AND run_id >= uuid_floor((SELECT began FROM today))
+                   UNION ALL
+                   SELECT input_tokens + output_tokens, cost_microusd
+                   FROM past_usage WHERE tenant_id = $1 AND created_at >= (SELECT began FROM today)
+               )
+               SELECT coalesce(sum(tokens), 0)::bigint AS "tokens!", coalesce(sum(cost), 0)::bigint AS "cost!",
+                   ceil(extract(epoch FROM (SELECT began FROM today) + interval '24 hours' - now()))::bigint AS "left!"
+               FROM used"#,
             tenant,
         )
         .fetch_one(self.conn())

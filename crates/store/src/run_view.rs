@@ -67,8 +67,10 @@ pub struct RunRecord {
     pub pending_approvals: Vec<ApprovalRecord>,
     /// Client calls that wait for an answer.
     pub pending_calls: Vec<CallRecord>,
-    /// Entries of which nobody knows yet.
+    /// Entries of which nobody knows yet, those that it brought along included.
     pub uncertain: Vec<Uuid>,
+    /// The run that it stands on: `continue` or `fork`, the run, the step after which it goes on.
+    pub origin: Option<(String, Uuid, i32)>,
 }
 
 struct ViewRow {
@@ -97,6 +99,9 @@ struct ViewRow {
     approvals: Option<Json<Vec<ApprovalRecord>>>,
     calls: Option<Json<Vec<CallRecord>>>,
     uncertain: Option<Vec<Uuid>>,
+    origin_kind: Option<String>,
+    origin_run_id: Option<Uuid>,
+    origin_step: Option<i32>,
 }
 
 impl TryFrom<ViewRow> for RunRecord {
@@ -130,6 +135,11 @@ impl TryFrom<ViewRow> for RunRecord {
             pending_approvals: row.approvals.map(|approvals| approvals.0).unwrap_or_default(),
             pending_calls: calls.into_iter().filter(|call| is_parked(&state, call.call_id)).collect(),
             uncertain: row.uncertain.unwrap_or_default(),
+            origin: row
+                .origin_kind
+                .zip(row.origin_run_id)
+                .zip(row.origin_step)
+                .map(|((kind, run), step)| (kind, run, step)),
             state,
         })
     }
@@ -180,8 +190,15 @@ impl TenantTx {
                         WHERE tenant_id = r.tenant_id AND run_id = r.run_id AND step = (s.state ->> 'step')::integer
                             AND client AND submitted IS NULL AND result IS NULL
                     ) c) AS "calls: Json<Vec<CallRecord>>",
-                   (SELECT array_agg(l.ledger_id ORDER BY l.started_at, l.ledger_id) FROM ledger l
-                    WHERE l.tenant_id = r.tenant_id AND l.run_id = r.run_id AND l.status = 'uncertain') AS uncertain
+                   (SELECT array_agg(l.ledger_id ORDER BY l.started_at, l.ledger_id) FROM (
+                        SELECT ledger_id, started_at FROM ledger o
+                        WHERE o.tenant_id = r.tenant_id AND o.run_id = r.run_id AND o.status = 'uncertain'
+                        UNION ALL
+                        SELECT o.ledger_id, o.started_at FROM inherited_effects e
+                        JOIN ledger o ON o.tenant_id = e.tenant_id AND o.ledger_id = e.ledger_id
+                        WHERE e.tenant_id = r.tenant_id AND e.run_id = r.run_id AND o.status = 'uncertain'
+                    ) l) AS uncertain,
+                   r.origin_kind, r.origin_run_id, r.origin_step
                FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
                WHERE r.tenant_id = $1 AND r.run_id = ANY($2)
                ORDER BY r.ord DESC"#,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use answerable_core::budget::Budgets;
 use answerable_core::id::{AgentId, RunId, ThreadId};
 use answerable_core::message::InputMessage;
-use answerable_core::run::{EventType, RunState};
+use answerable_core::run::{EventType, Heir, RunState};
 use answerable_ports::Signal;
 use answerable_ports::commit::InboundBody;
 use chrono::{DateTime, Utc};
@@ -50,6 +50,61 @@ pub struct NewRun {
     pub deadline: Option<DateTime<Utc>>,
     /// Of the tenant's runs with this key one works at a time.
     pub concurrency_key: Option<String>,
+    /// The run that it stands on, and what it goes on from.
+    pub origin: Option<Origin>,
+}
+
+/// What a run goes on from.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// `continue` or `fork`.
+    pub kind: OriginKind,
+    /// The run that it stands on.
+    pub run_id: RunId,
+    /// The step after which it goes on; 0: from the input on.
+    pub after_step: u32,
+    /// The state there.
+    pub(crate) state: RunState,
+    /// Effects that it may take from the ledger.
+    pub(crate) effects: u32,
+    /// Rows of its lineage.
+    pub(crate) lineage: i32,
+}
+
+/// How a run stands on another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OriginKind {
+    /// It goes on where the other one ended.
+    Continue,
+    /// It goes on from a checkpoint of the other one.
+    Fork,
+}
+
+impl OriginKind {
+    /// As the API names it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Continue => "continue",
+            Self::Fork => "fork",
+        }
+    }
+}
+
+impl NewRun {
+    /// The state that it begins with; its time counts from `counts_from`.
+    fn first_state(&self, counts_from: DateTime<Utc>) -> RunState {
+        let (messages, counts_from) = (self.messages.len() as u64, counts_from.timestamp_millis());
+        let Some(origin) = &self.origin else {
+            let deadline = self.deadline.map(|at| at.timestamp_millis());
+            return RunState::accepted(self.run_id, self.budgets.clone(), messages, counts_from, deadline);
+        };
+        let (run_id, budgets, effects) = (self.run_id, self.budgets.clone(), origin.effects);
+        let heir = Heir { run_id, budgets, messages, effects, counts_from };
+        match origin.kind {
+            OriginKind::Continue => origin.state.continued(heir),
+            OriginKind::Fork => origin.state.forked(origin.after_step, heir),
+        }
+    }
 }
 
 /// What to do where another run of the thread hasn't ended.
@@ -80,14 +135,14 @@ pub enum RunRefused {
 }
 
 impl TenantTx {
-    /// Accepts a run, or says why not; then the transaction must not be committed.
+    /// Accepts a run, or says why not; then the transaction must not be committed. Gives the state that it begins with.
     ///
     /// Locks in this order, so that nobody waits in a circle: the tenant (only where its queue is limited), the thread,
     /// runs that are cancelled, the concurrency key. The run's place is drawn under them, so it is also its turn.
     ///
     /// # Errors
     /// The database is away.
-    pub async fn run_create(&mut self, new: &NewRun) -> Result<std::result::Result<(), RunRefused>> {
+    pub async fn run_create(&mut self, new: &NewRun) -> Result<std::result::Result<RunState, RunRefused>> {
         if let Some(refused) = self.quota_refuses().await? {
             return Ok(Err(refused));
         }
@@ -102,11 +157,11 @@ impl TenantTx {
             self.concurrency_key_lock(key).await?;
         }
         let (now, state) = self.run_insert(new, workspace).await?;
-        self.input_insert(new, now).await?;
+        self.input_insert(new, now, &state).await?;
         self.queued_announce(new, now, &state).await?;
         self.announce(Signal::Work);
         self.announce(Signal::Progress(new.run_id.0));
-        Ok(Ok(()))
+        Ok(Ok(state))
     }
 
     /// Locks the thread, so that the order of its runs is the order in which they were asked for. Gives its workspace.
@@ -155,34 +210,24 @@ impl TenantTx {
             .await
             .map_err(store_error)?;
         let starts = new.not_before.map_or(now, |at| at.max(now));
-        let deadline = new.deadline.map(|at| at.timestamp_millis());
-        let messages = new.messages.len() as u64;
-        let state = RunState::accepted(
-            new.run_id,
-            new.budgets.clone(),
-            messages,
-            starts.timestamp_millis(),
-            deadline,
-        );
-        let over = i64::try_from(new.budgets.timeout_ms).ok().and_then(chrono::TimeDelta::try_milliseconds);
-        let over = over.and_then(|time| starts.checked_add_signed(time));
-        let expires = match (over, new.deadline) {
-            (Some(over), Some(deadline)) => Some(over.min(deadline)),
-            (over, deadline) => over.or(deadline),
-        };
+        let state = new.first_state(starts);
+        let over = state.clock.due(new.budgets.timeout_ms).and_then(DateTime::from_timestamp_millis);
+        let expires = over.into_iter().chain(new.deadline).min();
         // A deadline that passes before it may start ends it all the same.
         let wakes = expires.map_or(starts, |expires| expires.min(starts));
         sqlx::query!(
             "WITH made AS (
                  INSERT INTO runs (tenant_id, run_id, agent_id, agent_version, spec_hash, thread_id, workspace_id, context,
-                     metadata, budgets, trace_id, created_by, priority, not_before, deadline, concurrency_key, created_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9, $10::text::json, $11, $12, $13, $14, $15, $16, $17)
+                     metadata, budgets, trace_id, created_by, priority, not_before, deadline, concurrency_key, created_at,
+                     origin_kind, origin_run_id, origin_step, lineage_length)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9, $10::text::json, $11, $12, $13, $14, $15, $16, $17,
+                     $22, $23, $24, $25)
                  RETURNING ord
              ), stated AS (
                  INSERT INTO run_states (tenant_id, run_id, event_seq, state) VALUES ($1, $2, 1, $18::text::json)
              ), queued AS (
-                 INSERT INTO run_queue (tenant_id, run_id, ord, priority, thread_id, concurrency_key, wake_at, expires_at)
-                 SELECT $1, $2, made.ord, $13, $6, $16, $19, $20 FROM made
+                 INSERT INTO run_queue (tenant_id, run_id, ord, priority, thread_id, concurrency_key, wake_at, expires_at, needs)
+                 SELECT $1, $2, made.ord, $13, $6, $16, $19, $20, $26 FROM made
              )
              INSERT INTO events (tenant_id, run_id, seq, event_id, type, data, at)
              VALUES ($1, $2, 1, $21, 'run.queued', '{}', $17)",
@@ -207,6 +252,11 @@ impl TenantTx {
             wakes,
             expires,
             Uuid::now_v7(),
+            new.origin.as_ref().map(|origin| origin.kind.as_str()),
+            new.origin.as_ref().map(|origin| origin.run_id.0),
+            new.origin.as_ref().map(|origin| i32::try_from(origin.after_step).unwrap_or(i32::MAX)),
+            new.origin.as_ref().map_or(0, |origin| origin.lineage),
+            i16::try_from(state.version).unwrap_or(i16::MAX),
         )
         .execute(self.conn())
         .await
@@ -214,15 +264,16 @@ impl TenantTx {
         Ok((now, state))
     }
 
-    async fn input_insert(&mut self, new: &NewRun, now: DateTime<Utc>) -> Result<()> {
+    async fn input_insert(&mut self, new: &NewRun, now: DateTime<Utc>, state: &RunState) -> Result<()> {
         let tenant = self.tenant();
+        let before = i64::try_from(state.next_message - 1 - new.messages.len() as u64).unwrap_or(i64::MAX);
         let ids: Vec<Uuid> = new.messages.iter().map(|_| Uuid::now_v7()).collect();
         let roles: Vec<String> =
             new.messages.iter().map(|message| message.role.as_str().to_owned()).collect();
         let contents: Vec<String> = new.messages.iter().map(|message| message.content.clone()).collect();
         sqlx::query!(
             "INSERT INTO messages (tenant_id, run_id, seq, message_id, role, content, created_at)
-             SELECT $1, $2, m.seq, m.id, m.role, m.content, $6
+             SELECT $1, $2, $7 + m.seq, m.id, m.role, m.content, $6
              FROM unnest($3::uuid[], $4::text[], $5::text[]) WITH ORDINALITY AS m(id, role, content, seq)",
             tenant,
             new.run_id.0,
@@ -230,6 +281,7 @@ impl TenantTx {
             &roles,
             &contents,
             now,
+            before,
         )
         .execute(self.conn())
         .await

@@ -94,6 +94,29 @@ async fn the_system_role_reaches_no_settings_or_bodies() {
 }
 
 #[tokio::test]
+async fn the_system_role_sees_whose_a_journal_is_and_not_what_is_in_it() {
+    let database = TestDatabase::create().await.expect("a database");
+    let store = store(&database).await;
+    for (statement, may) in [
+        ("SELECT tenant_id, run_id FROM journal", true),
+        ("SELECT run_id FROM run_lineage", true),
+        ("SELECT event FROM journal", false),
+        ("SELECT journal FROM journal", false),
+        ("DELETE FROM journal RETURNING event", false),
+        ("DELETE FROM journal WHERE event IS NULL", false),
+        ("UPDATE journal SET run_id = run_id", false),
+        ("INSERT INTO journal (tenant_id, run_id) SELECT tenant_id, run_id FROM journal", false),
+        ("DELETE FROM runs", false),
+        ("SELECT * FROM past_usage", false),
+        ("SELECT drop_partition('x')", false),
+    ] {
+        let mut tx = store.system().await.expect("tx");
+        let done = sqlx::query(statement).execute(tx.conn()).await;
+        assert_eq!(done.is_ok(), may, "{statement}: {done:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_transaction_that_is_dropped_while_it_begins_leaves_its_connection_clean() {
     let database = TestDatabase::create().await.expect("a database");
     let options = ConnectOptions { url: database.url.clone(), max_connections: 1, prepared_statements: true };

@@ -29,15 +29,17 @@ pub struct StepRecord {
 }
 
 impl TenantTx {
-    /// A run's steps after number `after`, oldest first, with their calls.
+    /// A run's steps after number `after`, oldest first, with their calls. Those of the runs that it stands on are its own.
     ///
     /// # Errors
     /// The database is away.
     pub async fn step_list(&mut self, run_id: RunId, after: i32, limit: i64) -> Result<Vec<StepRecord>> {
         let tenant = self.tenant();
         let rows = sqlx::query!(
-            "SELECT number, context, model, failures, started_at, finished_at FROM steps
-             WHERE tenant_id = $1 AND run_id = $2 AND number > $3 ORDER BY number LIMIT $4",
+            "SELECT s.number, s.context, s.model, s.failures, s.started_at, s.finished_at
+             FROM run_parts($1, $2) p
+             JOIN steps s ON s.tenant_id = $1 AND s.run_id = p.run_id AND s.number <= p.through_step
+             WHERE s.number > $3 ORDER BY s.number LIMIT $4",
             tenant,
             run_id.0,
             after,

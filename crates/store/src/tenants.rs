@@ -143,6 +143,11 @@ impl TenantTx {
             .execute(self.conn())
             .await
             .map_err(store_error)?;
+        // Entries that have outlived their runs.
+        sqlx::query!("DELETE FROM ledger WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
         sqlx::query!("DELETE FROM agents WHERE tenant_id = $1", tenant)
             .execute(self.conn())
             .await

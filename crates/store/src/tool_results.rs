@@ -128,11 +128,11 @@ impl TenantTx {
         let done = answer.status == SubmittedStatus::Succeeded;
         let code = (!done).then(|| answer.error_code.unwrap_or(ErrorCode::Internal).as_str());
         let known = sqlx::query!(
-            "UPDATE ledger SET status = CASE WHEN $3 THEN 'succeeded' ELSE 'failed' END,
-                 side_effect = CASE WHEN $3 AND writes THEN 'committed' ELSE 'none' END,
-                 error_code = $4, finished_at = coalesce(finished_at, now())
-             WHERE tenant_id = $1 AND call_id = $2 AND resolution IS NULL AND status IN ('started', 'uncertain')
-             RETURNING run_id",
+            r#"UPDATE ledger SET status = CASE WHEN $3 THEN 'succeeded' ELSE 'failed' END,
+                   side_effect = CASE WHEN $3 AND writes THEN 'committed' ELSE 'none' END,
+                   error_code = $4, finished_at = coalesce(finished_at, now())
+               WHERE tenant_id = $1 AND call_id = $2 AND resolution IS NULL AND status IN ('started', 'uncertain')
+               RETURNING run_id AS "run_id!""#,
             tenant,
             call_id.0,
             done,

@@ -1,6 +1,7 @@
 //! Transactions that know whose they are. What they announce is heard only after they are committed.
 
 use answerable_core::id::TenantId;
+use answerable_faults::{self as faults, Point};
 use answerable_ports::{Signal, Signals, StoreError};
 use sqlx::{Postgres, Transaction};
 
@@ -44,7 +45,9 @@ impl TenantTx {
     /// # Errors
     /// The database is away; whether the transaction was committed is then unknown.
     pub async fn commit(self) -> Result<(), StoreError> {
+        faults::before(Point::Write);
         self.tx.commit().await.map_err(store_error)?;
+        faults::after(Point::Write);
         self.signals.into_iter().for_each(|signal| self.hub.announce(signal));
         Ok(())
     }

@@ -17,9 +17,8 @@ mod sent;
 use std::time::Duration;
 
 use answerable_core::tool::{Attempt, ErrorCode};
-use answerable_ports::{PreparedCall, StoredArtifact, ToolExecutor};
+use answerable_ports::{Clock, PreparedCall, StoredArtifact, ToolExecutor};
 use async_trait::async_trait;
-use chrono::Utc;
 use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
 
@@ -31,13 +30,14 @@ use request::Request;
 #[derive(Debug, Clone)]
 pub struct HttpTools {
     client: GuardedClient,
+    clock: Clock,
 }
 
 impl HttpTools {
-    /// Calls go out through `client`.
+    /// Calls go out through `client`, signed at the time of `clock`.
     #[must_use]
-    pub fn new(client: GuardedClient) -> Self {
-        Self { client }
+    pub fn new(client: GuardedClient, clock: Clock) -> Self {
+        Self { client, clock }
     }
 }
 
@@ -46,7 +46,7 @@ impl ToolExecutor for HttpTools {
     /// One request, never repeated here. Dropping the future ends the connection.
     async fn run(&self, call: &PreparedCall) -> (Attempt, Option<StoredArtifact>) {
         let deadline = Instant::now() + Duration::from_millis(call.tool.timeout_ms());
-        let request = match request::make(&self.client, call, Utc::now().timestamp()) {
+        let request = match request::make(&self.client, call, self.clock.now() / 1000) {
             Ok(request) => request,
             Err(attempt) => return (attempt, None),
         };

@@ -2,13 +2,18 @@
 
 use chrono::{DateTime, Utc};
 use http::HeaderMap;
-use http::header::RETRY_AFTER;
+use http::header::{DATE, RETRY_AFTER};
 
 /// What `Retry-After` says in milliseconds from now, be it seconds or a date; a date that is past says 0. Nonsense
 /// (words, negative or unheard-of numbers) says nothing. Whether so long a pause is worth it is the reader's business.
 #[must_use]
 pub fn read(headers: &HeaderMap) -> Option<u64> {
-    parse(headers.get(RETRY_AFTER)?.to_str().ok()?, Utc::now())
+    parse(headers.get(RETRY_AFTER)?.to_str().ok()?, said_at(headers).unwrap_or_else(Utc::now))
+}
+
+/// The far side's own time: its dates are by that, and this machine's clock may be wrong.
+fn said_at(headers: &HeaderMap) -> Option<DateTime<Utc>> {
+    Some(DateTime::parse_from_rfc2822(headers.get(DATE)?.to_str().ok()?).ok()?.to_utc())
 }
 
 fn parse(text: &str, now: DateTime<Utc>) -> Option<u64> {

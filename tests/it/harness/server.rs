@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::net::TcpListener;
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,8 @@ impl Server {
         server
     }
 
-    fn spawn(&self) {
+    /// The program with this server's settings and no others.
+    fn program(&self) -> Command {
         let mut command = Command::new(binary());
         for (name, _) in std::env::vars_os() {
             let ours = ["ANSWERABLE_", "OTEL_", "PG"]
@@ -90,10 +91,23 @@ impl Server {
             }
         }
         command.envs(self.settings.iter().map(|(name, value)| (name, value)));
+        // A folder that has no answerable.toml.
+        command.current_dir("/").stdin(Stdio::null());
+        command
+    }
+
+    /// What came of another command of the program, beside the server and with its settings.
+    pub(crate) async fn command(&self, arguments: &[&str]) -> Output {
+        let mut command = tokio::process::Command::from(self.program());
+        let ended = tokio::time::timeout(PATIENCE, command.args(arguments).kill_on_drop(true).output()).await;
+        ended.unwrap_or_else(|_| panic!("{arguments:?} did not end")).expect("the program runs")
+    }
+
+    fn spawn(&self) {
+        let mut command = self.program();
         command.args(["serve", "--listen", self.url.trim_start_matches("http://")]);
         let output = || self.log.try_clone().expect("one more handle of the log");
-        // A folder that has no answerable.toml.
-        command.current_dir("/").stdin(Stdio::null()).stdout(output()).stderr(output());
+        command.stdout(output()).stderr(output());
         let process = Process::spawn(command).unwrap_or_else(|e| panic!("{}: {e}", binary().display()));
         *self.process() = Some(process);
     }

@@ -131,14 +131,18 @@ impl World {
         Run::new(self, run["id"].as_str().expect("a run's id"))
     }
 
+    /// Where the server's database is.
+    pub(crate) fn database_url(&self) -> &str {
+        let shared = SHARED.get().map(|(_, database)| database);
+        &self.database.as_ref().or(shared).expect("a database").url
+    }
+
     /// One number or truth out of the database, past all its guards. `$1` is a run's id.
     pub(crate) async fn sql<T>(&self, query: &'static str, run_id: &str) -> Option<T>
     where
         T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,
     {
-        let shared = SHARED.get().map(|(_, database)| database);
-        let database = self.database.as_ref().or(shared).expect("a database");
-        let mut connection = PgConnection::connect(&database.url).await.expect("a connection");
+        let mut connection = PgConnection::connect(self.database_url()).await.expect("a connection");
         let id: Uuid = run_id.trim_start_matches("run_").parse().expect("a run's id");
         sqlx::query_scalar(query).bind(id).fetch_optional(&mut connection).await.expect("a query that works")
     }

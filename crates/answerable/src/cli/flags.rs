@@ -26,6 +26,19 @@ pub(crate) struct DatabaseFlags {
     log_format: Option<String>,
 }
 
+/// What `prune`, `serve` and `dev` need to know of what is old.
+#[derive(Args, Default)]
+pub(crate) struct RetentionFlags {
+    /// How long journals of ended runs and settled webhook deliveries are kept, in days, 1 to 3650
+    /// [env: ANSWERABLE_KEEP_JOURNAL_DAYS] [default: 30]
+    #[arg(long, value_name = "DAYS", allow_negative_numbers = true)]
+    keep_journal_days: Option<String>,
+    /// How long ended runs are kept, in days, 1 to 3650 [env: ANSWERABLE_KEEP_RUNS_DAYS]
+    /// [default: until somebody deletes them]
+    #[arg(long, value_name = "DAYS", allow_negative_numbers = true)]
+    keep_runs_days: Option<String>,
+}
+
 /// What `serve` and `dev` need besides. Keys have no flags: a command line is seen by every process.
 #[derive(Args, Default)]
 pub(crate) struct ServerFlags {
@@ -55,6 +68,8 @@ pub(crate) struct ServerFlags {
     /// Longest request body, in bytes [env: ANSWERABLE_MAX_BODY_BYTES] [default: 4194304]
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     max_body_bytes: Option<String>,
+    #[command(flatten)]
+    retention: RetentionFlags,
 }
 
 type Values = Vec<(&'static str, String)>;
@@ -75,6 +90,13 @@ impl DatabaseFlags {
     }
 }
 
+impl RetentionFlags {
+    /// Names and texts of the settings that were given.
+    pub(crate) fn values(&self) -> Values {
+        given([("keep_journal_days", &self.keep_journal_days), ("keep_runs_days", &self.keep_runs_days)])
+    }
+}
+
 impl ServerFlags {
     pub(crate) fn config(&self) -> Option<&Path> {
         self.database.config()
@@ -83,6 +105,7 @@ impl ServerFlags {
     /// Names and texts of the settings that were given.
     pub(crate) fn values(&self) -> Values {
         let mut values = self.database.values();
+        values.extend(self.retention.values());
         values.extend(given([
             ("listen", &self.listen),
             ("public_url", &self.public_url),

@@ -7,6 +7,7 @@ mod flags;
 mod follow;
 mod migrate;
 mod output;
+mod prune;
 mod remote;
 mod run;
 mod serve;
@@ -57,6 +58,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Bring the database up to this version's schema, and end
     Migrate(migrate::MigrateArgs),
+    /// Take away what is older than is to be kept, and end
+    Prune(prune::PruneArgs),
     /// Start a run and follow it
     Run(run::RunArgs),
     /// Follow a run from its beginning
@@ -94,6 +97,7 @@ async fn carry_out(command: Command) -> Result<(), Failure> {
         Command::Dev(args) => dev::dev(args).await,
         Command::Serve(args) => serve::serve(args).await,
         Command::Migrate(args) => migrate::migrate(args).await,
+        Command::Prune(args) => prune::prune(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Tail(args) => tail::tail(args).await,
         Command::Approve(args) => decide::approve(args).await,
@@ -115,9 +119,18 @@ mod tests {
     #[test]
     fn the_help_explains_itself() {
         let help = Cli::command().render_help().to_string();
-        for word in
-            ["dev", "serve", "migrate", "run", "tail", "approve", "deny", "Examples:", "answerable.toml"]
-        {
+        for word in [
+            "dev",
+            "serve",
+            "migrate",
+            "prune",
+            "run",
+            "tail",
+            "approve",
+            "deny",
+            "Examples:",
+            "answerable.toml",
+        ] {
             assert!(help.contains(word), "{word}");
         }
     }

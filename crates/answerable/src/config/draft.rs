@@ -39,6 +39,15 @@ pub struct Limits {
     pub max_body_bytes: usize,
 }
 
+/// How long what has ended is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Journals of ended runs and settled deliveries, in days.
+    pub journal_days: u16,
+    /// Ended runs, in days; `None`: until somebody deletes them.
+    pub runs_days: Option<u16>,
+}
+
 /// What is logged, and how. The log goes to standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -74,6 +83,8 @@ pub struct ServerConfig {
     pub egress_allow: EgressAllow,
     /// Bounds on what it does.
     pub limits: Limits,
+    /// How long what has ended is kept.
+    pub retention: Retention,
     /// Its log.
     pub log: Log,
 }
@@ -95,6 +106,8 @@ pub struct Draft {
     pub egress_allow: EgressAllow,
     /// See [`ServerConfig::limits`].
     pub limits: Limits,
+    /// See [`ServerConfig::retention`].
+    pub retention: Retention,
     /// See [`ServerConfig::log`].
     pub log: Log,
     /// Where `dev` keeps keys and its private PostgreSQL.
@@ -122,6 +135,7 @@ impl Draft {
             },
             egress_allow: layers.get("egress_allow", str::parse)?.unwrap_or_default(),
             limits: limits(layers)?,
+            retention: retention(layers)?,
             log: log(layers)?,
             data_dir: layers.get("data_dir", as_path)?.unwrap_or_else(|| PathBuf::from(".answerable")),
             pg_bin: layers.get("pg_bin", as_path)?,
@@ -156,6 +170,7 @@ impl Draft {
             public_url: self.public_url,
             egress_allow: self.egress_allow,
             limits: self.limits,
+            retention: self.retention,
             log: self.log,
         })
     }
@@ -163,6 +178,9 @@ impl Draft {
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const MIB: u64 = 1 << 20;
+const DEFAULT_JOURNAL_DAYS: u16 = 30;
+/// Ten years. Whoever keeps things longer keeps them for good.
+const MAX_DAYS: u64 = 3650;
 
 /// The URL at which a server that listens on `address` is reached from its own machine.
 pub(crate) fn url_of(address: SocketAddr) -> Result<Url, Invalid> {
@@ -216,6 +234,17 @@ fn limits(layers: &Layers) -> Result<Limits, Invalid> {
         max_running: size(whole("max_running", 1..=100_000, 500)?),
         drain: Duration::from_millis(whole("drain_ms", 0..=3_600_000, 20_000)?),
         max_body_bytes: size(whole("max_body_bytes", 1024..=256 * MIB, 4 * MIB)?),
+    })
+}
+
+fn retention(layers: &Layers) -> Result<Retention, Invalid> {
+    let days = |name| {
+        let days = layers.get(name, |text| read::whole(text, 1..=MAX_DAYS))?;
+        Ok(days.and_then(|days| u16::try_from(days).ok()))
+    };
+    Ok(Retention {
+        journal_days: days("keep_journal_days")?.unwrap_or(DEFAULT_JOURNAL_DAYS),
+        runs_days: days("keep_runs_days")?,
     })
 }
 

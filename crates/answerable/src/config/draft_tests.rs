@@ -23,6 +23,7 @@ fn nothing_set_gives_the_defaults() {
         max_body_bytes: 4 << 20,
     };
     assert_eq!(draft.limits, limits);
+    assert_eq!(draft.retention, Retention { journal_days: 30, runs_days: None });
     assert_eq!(draft.log, Log { filter: "info".to_owned(), format: LogFormat::Pretty });
 }
 
@@ -39,6 +40,8 @@ fn everything_set_is_taken() {
         ("ANSWERABLE_MAX_RUNNING", "7"),
         ("ANSWERABLE_DRAIN_MS", "0"),
         ("ANSWERABLE_MAX_BODY_BYTES", "2048"),
+        ("ANSWERABLE_KEEP_JOURNAL_DAYS", "7"),
+        ("ANSWERABLE_KEEP_RUNS_DAYS", "3650"),
         ("ANSWERABLE_LOG", "debug"),
         ("ANSWERABLE_LOG_FORMAT", "json"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector"),
@@ -51,6 +54,7 @@ fn everything_set_is_taken() {
     assert_eq!(config.public_url.as_str(), "http://127.0.0.1:9000/", "links must lead somewhere");
     assert_eq!(config.limits.lease, Duration::from_millis(1500));
     assert_eq!((config.limits.max_running, config.limits.max_body_bytes), (7, 2048));
+    assert_eq!(config.retention, Retention { journal_days: 7, runs_days: Some(3650) });
     assert_eq!(config.log.format, LogFormat::Json);
     assert_eq!(config.egress_allow.hosts, ["shop"]);
     let printed = format!("{config:?}");
@@ -72,6 +76,8 @@ fn what_is_malformed_is_said_in_one_line_that_names_it() {
         ("ANSWERABLE_MAX_RUNNING", "0", "is \"0\""),
         ("ANSWERABLE_DRAIN_MS", "-1", "is \"-1\""),
         ("ANSWERABLE_MAX_BODY_BYTES", "10", "is \"10\""),
+        ("ANSWERABLE_KEEP_JOURNAL_DAYS", "0", "is \"0\", and a whole number from 1 to 3650 is needed"),
+        ("ANSWERABLE_KEEP_RUNS_DAYS", "3651", "is \"3651\", and a whole number from 1 to 3650 is needed"),
         ("ANSWERABLE_LOG", "a=loud", "is \"a=loud\", and a filter like info"),
         ("ANSWERABLE_LOG_FORMAT", "xml", "is \"xml\", and pretty or json is needed"),
     ] {

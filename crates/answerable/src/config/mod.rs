@@ -16,7 +16,7 @@ mod secret_key;
 mod unknown;
 
 pub(crate) use draft::url_of;
-pub use draft::{Database, Draft, Limits, Log, LogFormat, ServerConfig};
+pub use draft::{Database, Draft, Limits, Log, LogFormat, Retention, ServerConfig};
 pub use egress::EgressAllow;
 pub use kept::DataFolder;
 pub use layers::Layers;

@@ -1,7 +1,7 @@
 //! The names of all settings. The key in `answerable.toml` is the name; flag and variable follow from it.
 
 /// Every setting of the server.
-pub(crate) const NAMES: [&str; 15] = [
+pub(crate) const NAMES: [&str; 17] = [
     "database_url",
     "database_direct_url",
     "listen",
@@ -13,6 +13,8 @@ pub(crate) const NAMES: [&str; 15] = [
     "max_running",
     "drain_ms",
     "max_body_bytes",
+    "keep_journal_days",
+    "keep_runs_days",
     "data_dir",
     "log",
     "log_format",
@@ -28,6 +30,10 @@ pub(crate) const OTHER_VARIABLES: [&str; 5] = [
     "ANSWERABLE_TEST_DATABASE_URL",
     "ANSWERABLE_TEST_BINARY",
 ];
+
+/// What a test build is told to suffer; a normal one doesn't know these.
+pub(crate) const FAULT_VARIABLES: &[&str] =
+    if cfg!(feature = "faults") { &["ANSWERABLE_FAULT_CRASH", "ANSWERABLE_FAULT_WITHOUT"] } else { &[] };
 
 /// The environment variable of a setting.
 pub(crate) fn variable(name: &str) -> String {

@@ -1,7 +1,7 @@
 //! Names that nobody knows, and what was probably meant.
 
 use super::Invalid;
-use super::names::{NAMES, OTHER_VARIABLES, variable};
+use super::names::{FAULT_VARIABLES, NAMES, OTHER_VARIABLES, variable};
 
 /// Least likeness (0 to 1) at which a name is worth suggesting.
 const ALIKE: f64 = 0.6;
@@ -9,8 +9,8 @@ const PREFIX: &str = "ANSWERABLE_";
 
 /// Refuses a variable that begins with `ANSWERABLE_` and means nothing.
 pub(crate) fn refuse_unknown_variables<'a>(variables: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
-    let known: Vec<String> =
-        NAMES.iter().map(|name| variable(name)).chain(OTHER_VARIABLES.map(str::to_owned)).collect();
+    let others = OTHER_VARIABLES.iter().chain(FAULT_VARIABLES).map(|name| (*name).to_owned());
+    let known: Vec<String> = NAMES.iter().map(|name| variable(name)).chain(others).collect();
     let mut unknown: Vec<&str> = variables
         .filter(|name| name.starts_with(PREFIX) && !known.iter().any(|known| known == name))
         .collect();

@@ -1,39 +1,87 @@
-//! What must be done now and then: partitions for the weeks to come, and keys that are old enough to forget.
+//! What must be done now and then: partitions for the weeks to come, and what is old enough to go.
 
 use std::time::Duration;
 
-use answerable_store::{Store, make_partitions};
+use answerable_store::{Keep, Pruned, Store, make_partitions};
 use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 
-/// Between two rounds.
+/// Between two rounds, more or less: servers that were started together don't all come at once.
 const EVERY: Duration = Duration::from_secs(3600);
-/// Keys forgotten in one transaction.
-const BATCH: i64 = 5_000;
+/// The same where a round left something for the next.
+const SOON: Duration = Duration::from_secs(60);
+/// Small transactions of each kind in one round.
+const BATCHES: u32 = 100;
 
 /// Keeps the database in order until `stop`.
-pub(super) async fn run(store: Store, direct_url: SecretString, stop: CancellationToken) {
+pub(super) async fn run(store: Store, direct_url: SecretString, keep: Keep, stop: CancellationToken) {
     loop {
-        if let Err(error) = make_partitions(direct_url.expose_secret()).await {
-            tracing::warn!(%error, "partitions were not made; rows go to the default ones");
-        }
-        if let Err(error) = prune(&store).await {
-            tracing::warn!(%error, "old idempotency keys were not removed");
-        }
+        let round = async {
+            if let Err(error) = make_partitions(direct_url.expose_secret()).await {
+                tracing::warn!(%error, "partitions were not made; rows go to the default ones");
+            }
+            let more = prune(&store, direct_url.expose_secret(), keep).await;
+            tokio::time::sleep(about(if more { SOON } else { EVERY })).await;
+        };
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
+            () = round => {}
         }
     }
 }
 
-async fn prune(store: &Store) -> answerable_store::Result<()> {
-    loop {
-        let mut tx = store.system().await?;
-        let gone = tx.answers_prune(BATCH).await?;
-        tx.commit().await?;
-        if gone < BATCH.unsigned_abs() {
-            return Ok(());
+/// One round; whether there is more to do soon.
+async fn prune(store: &Store, direct_url: &str, keep: Keep) -> bool {
+    match store.prune(direct_url, keep, BATCHES).await {
+        Ok(Some(pruned)) => {
+            tell(&pruned);
+            pruned.more
         }
+        // Another server is at it.
+        Ok(None) => false,
+        Err(error) => {
+            tracing::warn!(%error, "what is old was not taken away; it is tried again");
+            false
+        }
+    }
+}
+
+fn tell(pruned: &Pruned) {
+    if pruned.in_use > 0 {
+        tracing::info!(
+            partitions = pruned.in_use,
+            "old partitions are in use; they are left for the next time"
+        );
+    }
+    if !pruned.is_empty() {
+        tracing::info!(
+            runs = pruned.runs,
+            journal_partitions = pruned.journal_partitions,
+            journal_rows = pruned.journal_rows,
+            event_partitions = pruned.event_partitions,
+            deliveries = pruned.deliveries,
+            idempotency_keys = pruned.idempotency_keys,
+            "what was old was taken away"
+        );
+    }
+}
+
+/// From three to five quarters of it.
+fn about(time: Duration) -> Duration {
+    // The id's random part is as good a die as any.
+    let half = time.as_millis() / 2;
+    let die = uuid::Uuid::now_v7().as_u128() % half.max(1);
+    time * 3 / 4 + Duration::from_millis(u64::try_from(die).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_differ_and_stay_near() {
+        let pauses: std::collections::BTreeSet<Duration> = (0..50).map(|_| about(EVERY)).collect();
+        assert!(pauses.len() > 40, "{pauses:?}");
+        assert!(pauses.iter().all(|pause| (EVERY * 3 / 4..EVERY * 5 / 4).contains(pause)), "{pauses:?}");
     }
 }

@@ -3,6 +3,7 @@
 mod door;
 mod maintenance;
 mod measured;
+mod retention;
 mod schema;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use crate::Failure;
 use crate::cli::shutdown;
 use crate::config::{self, ServerConfig};
 use measured::Measured;
+pub(crate) use retention::prune_database;
 pub(crate) use schema::migrate_database;
 
 /// Connections to the database that one server keeps at most.
@@ -181,8 +183,9 @@ impl Server {
             EngineParts {
                 store: Arc::new(EngineStore::new(self.store.clone(), public_url)),
                 models: Arc::new(Models::new(self.client.clone())),
-                tools: Arc::new(HttpTools::new(self.client.clone())),
+                tools: Arc::new(HttpTools::new(self.client.clone(), self.store.clock().clone())),
                 signals: self.store.signals().clone(),
+                clock: self.store.clock().clone(),
                 observer: Arc::clone(&self.metrics) as Arc<dyn answerable_ports::Observer>,
             },
         );
@@ -192,6 +195,7 @@ impl Server {
         let upkeep = tokio::spawn(maintenance::run(
             self.store.clone(),
             config.database.direct().clone(),
+            retention::keep(config.retention),
             stop.clone(),
         ));
         Work { engine, delivery, upkeep, listening, stop }

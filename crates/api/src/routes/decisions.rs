@@ -102,7 +102,8 @@ async fn decide_json(
         Turn::Replay(replay) => return Ok(replay.answer().into_response()),
     };
     let decided = approvals::decide(&mut first.tx, decider.approval_id, once.body, &decider.by).await??;
-    Ok(first.answer(crate::problem::Answer::ok(&decided)?).await?.into_response())
+    let answer = crate::problem::Answer::ok(&decided)?;
+    Ok(first.answer_with_run(answer, decided.run_id().0).await?.into_response())
 }
 
 /// A decision as JSON, or, from the page of a link, as its form: that page works without scripts.

@@ -34,7 +34,7 @@ async fn resolve(
         by: tenant.who(),
     };
     let entry = first.tx.ledger_resolve(run_id, ledger_id, &resolve).await?.map_err(refusal)?;
-    first.answer(Answer::ok(&LedgerEntry::from(entry))?).await
+    first.answer_with_run(Answer::ok(&LedgerEntry::from(entry))?, run_id.0).await
 }
 
 fn refusal(refused: ResolveRefused) -> Problem {

@@ -6,10 +6,12 @@ mod artifacts;
 mod decisions;
 mod deliveries;
 mod grants;
+mod heirs;
 mod keys;
 mod ledger;
 mod policy;
 mod providers;
+mod run_deletion;
 mod run_reads;
 mod runs;
 mod secrets;
@@ -32,10 +34,12 @@ pub(crate) fn all() -> Vec<Route> {
         decisions::routes(),
         deliveries::routes(),
         grants::routes(),
+        heirs::routes(),
         keys::routes(),
         ledger::routes(),
         policy::routes(),
         providers::routes(),
+        run_deletion::routes(),
         run_reads::routes(),
         runs::routes(),
         secrets::routes(),

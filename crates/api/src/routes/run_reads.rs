@@ -137,7 +137,8 @@ async fn checkpoints(
     page: Page,
 ) -> Result<Answer, Problem> {
     let list = format!("checkpoints:{run_id}");
-    let after = page.after_parsed(&list)?.unwrap_or(0);
+    // An heir has one of number 0: what it goes on from.
+    let after = page.after_parsed(&list)?.unwrap_or(-1);
     let rows = of_run(&state, &tenant, run_id).await?.checkpoint_list(run_id, after, page.fetch()).await?;
     page.answer(&list, rows, |row| row.seq.to_string(), Checkpoint::from)
 }

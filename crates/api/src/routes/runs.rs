@@ -59,7 +59,7 @@ async fn create(
 }
 
 /// A replay shows the run as it stands now, and holds the answer as the first would.
-async fn replayed(
+pub(super) async fn replayed(
     state: &AppState,
     tenant: TenantId,
     prefer: PreferWait,
@@ -70,7 +70,7 @@ async fn replayed(
     held(state, tenant, run_id, prefer, replay.answer().showing(&run)?).await
 }
 
-async fn held(
+pub(super) async fn held(
     state: &AppState,
     tenant: TenantId,
     run_id: RunId,
@@ -90,7 +90,7 @@ async fn held(
 }
 
 /// The run as it is.
-async fn shown(tx: &mut TenantTx, run_id: RunId) -> Result<Run, Problem> {
+pub(super) async fn shown(tx: &mut TenantTx, run_id: RunId) -> Result<Run, Problem> {
     Ok(tx.run_fetch(run_id).await?.ok_or_else(Problem::not_found)?.into())
 }
 
@@ -180,7 +180,7 @@ async fn cancel(
         return Err(Problem::not_found());
     }
     let run = shown(&mut first.tx, run_id).await?;
-    first.answer(Answer::ok(&run)?).await
+    first.answer_with_run(Answer::ok(&run)?, run_id.0).await
 }
 
 async fn steer(
@@ -196,5 +196,6 @@ async fn steer(
     let content = once.body.content;
     let (id, at) = first.tx.run_steer(run_id, content.clone()).await?.map_err(unchanged)?;
     let message = Message::waiting(id, content, Time(at));
-    first.answer(Answer::created(format!("/v1/runs/{run_id}/messages"), &message)?).await
+    let answer = Answer::created(format!("/v1/runs/{run_id}/messages"), &message)?;
+    first.answer_with_run(answer, run_id.0).await
 }

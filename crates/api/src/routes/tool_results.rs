@@ -32,7 +32,7 @@ async fn submit(
     match first.tx.tool_result_submit(run_id, call_id, &answer).await? {
         SubmitOutcome::Taken => {
             let call = first.tx.call_fetch(run_id, call_id).await?.ok_or_else(Problem::not_found)?;
-            first.answer(Answer::ok(&ToolCall::from(call))?).await
+            first.answer_with_run(Answer::ok(&ToolCall::from(call))?, run_id.0).await
         }
         SubmitOutcome::RunEnded => {
             // Of a refused request no key is kept, but what it tells of an effect is: in a transaction of its own.

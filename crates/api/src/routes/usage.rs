@@ -1,7 +1,7 @@
 //! What a tenant's runs used.
 
 use axum::extract::State;
-use chrono::{TimeDelta, Utc};
+use chrono::TimeDelta;
 
 use crate::auth::{Admin, Tenant};
 use crate::page::whole;
@@ -20,7 +20,7 @@ async fn fetch(
     tenant: Tenant<Admin>,
     params: Params,
 ) -> Result<Answer, Problem> {
-    let now = Utc::now();
+    let now = state.store.clock().utc();
     let from = params.time("from")?.unwrap_or(now - TimeDelta::days(30));
     let to = params.time("to")?.unwrap_or(now);
     let by = params.word("group_by", &["day", "agent", "model"])?;

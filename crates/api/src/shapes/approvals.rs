@@ -38,6 +38,11 @@ impl Approval {
     pub(crate) fn status(&self) -> &str {
         &self.status
     }
+
+    /// The run that asks.
+    pub(crate) fn run_id(&self) -> RunId {
+        self.run_id
+    }
 }
 
 impl From<ApprovalRecord> for Approval {

@@ -5,6 +5,7 @@ pub(crate) mod approvals;
 pub(crate) mod calls;
 pub(crate) mod evidence;
 pub(crate) mod grants;
+pub(crate) mod heirs;
 pub(crate) mod runs;
 pub(crate) mod settings;
 pub(crate) mod tenants;

@@ -35,6 +35,7 @@ pub(crate) struct Run {
     pending_tool_calls: Vec<ToolCall>,
     denied: Vec<Value>,
     uncertain: Vec<LedgerId>,
+    origin: Option<Value>,
     workspace_root: String,
     run_dir: String,
     metadata: Value,
@@ -67,6 +68,9 @@ impl From<RunRecord> for Run {
             pending_tool_calls: run.pending_calls.into_iter().map(ToolCall::from).collect(),
             denied: denied(&run.state),
             uncertain: run.uncertain.into_iter().map(LedgerId).collect(),
+            origin: run
+                .origin
+                .map(|(kind, run, step)| json!({"kind": kind, "run_id": RunId(run), "after_step": step})),
             workspace_root: format!("workspace://{}", WorkspaceId(run.workspace_id)),
             run_dir: format!("run://{id}"),
             metadata: run.metadata,
@@ -158,13 +162,18 @@ impl RunCreate {
 
     /// The input as messages; a text is the user's.
     pub(crate) fn messages(&self) -> Result<Vec<InputMessage>, Problem> {
-        match &self.input {
-            Value::String(text) => Ok(vec![InputMessage { role: Role::User, content: text.clone() }]),
-            list => field_error::read(list.clone()).map_err(|fault| {
-                let fault = fault.under("/input");
-                Problem::invalid_at(fault.pointer, "has the wrong type or form")
-            }),
-        }
+        input_messages(&self.input)
+    }
+}
+
+/// An input as messages; a text is the user's.
+pub(super) fn input_messages(input: &Value) -> Result<Vec<InputMessage>, Problem> {
+    match input {
+        Value::String(text) => Ok(vec![InputMessage { role: Role::User, content: text.clone() }]),
+        list => field_error::read(list.clone()).map_err(|fault| {
+            let fault = fault.under("/input");
+            Problem::invalid_at(fault.pointer, "has the wrong type or form")
+        }),
     }
 }
 

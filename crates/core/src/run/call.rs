@@ -79,7 +79,8 @@ pub enum Stage {
     },
     /// It may run when its turn comes.
     Ready,
-    /// Its business key is looked up in the ledger.
+    /// It is looked up in the ledger whether it was made before: by its business key, or among the effects that the run
+    /// brought along.
     Key,
     /// Attempt number `attempt` is out.
     Out {

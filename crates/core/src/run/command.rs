@@ -16,7 +16,7 @@ pub enum Command {
         /// Attempts and re-asks before this one.
         attempt: u32,
     },
-    /// Look up who has the call's business key.
+    /// Look up who has the call's business key, or made its effect before.
     ClaimKey {
         /// Which.
         call: CallId,

@@ -32,9 +32,9 @@ pub enum Event {
     ModelFailed { at: Millis, failure: ModelFailure, cost_microusd: u64, jitter: u16 },
     /// People, or time, decided on a call.
     CallDecided { at: Millis, call: CallId, verdict: CallVerdict, by: String, reason: Option<String> },
-    /// Nobody else has the call's business key.
+    /// No earlier entry is in the call's way.
     KeyFree { at: Millis, call: CallId },
-    /// Another call had the key before.
+    /// An earlier entry is, and the call takes its outcome.
     KeyTaken { at: Millis, call: CallId, holder: KeyHolder },
     /// An attempt of a call came to an end.
     ToolAttempted { at: Millis, call: CallId, outcome: Attempt, jitter: u16 },
@@ -153,7 +153,8 @@ pub struct Approval {
     pub edited: Option<(Value, String, String)>,
 }
 
-/// The entry that holds a business key already.
+/// An earlier entry that a call takes its outcome from: it holds the call's business key, or is the same effect made
+/// before by the run that this one stands on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyHolder {
     /// Its id.
@@ -162,6 +163,9 @@ pub struct KeyHolder {
     pub same_input: bool,
     /// What came of it.
     pub result: ToolResult,
+    /// It is an effect that the run brought along, which one call of its may take.
+    #[serde(default)]
+    pub inherited: bool,
 }
 
 /// What the far side said of an unclear call.

@@ -10,6 +10,7 @@ mod command;
 mod decide;
 mod ending;
 mod event;
+mod inherit;
 mod intake;
 mod model_failure;
 mod model_turn;
@@ -26,6 +27,7 @@ pub use command::{Command, outstanding};
 pub use event::{
     Approval, CallVerdict, Event, KeyHolder, NewCall, Reconciliation, ReplyFacts, Submitted, SubmittedStatus,
 };
+pub use inherit::{Heir, Inherited};
 pub use record::{
     ApprovalKind, ApprovalRow, ApprovalStatus, CallRow, CheckpointRow, Decision, EventType, LedgerRow,
     Record, StepModel,

@@ -55,6 +55,9 @@ impl Machine<'_> {
             self.state.used.steps += 1;
             self.state.model = Progress::default();
             self.state.calls.clear();
+            if let Some(inherited) = &mut self.state.inherited {
+                inherited.taken.clear();
+            }
             self.state.guarded = 0;
             self.state.over_limit = false;
             self.state.deaths_before_step = self.state.deaths;

@@ -91,6 +91,13 @@ pub enum Record {
         /// The outcome.
         outcome: Outcome,
     },
+    /// A call took an effect that the run brought along; no other may.
+    EffectTaken {
+        /// The entry.
+        ledger_id: LedgerId,
+        /// The call.
+        call: CallId,
+    },
     /// People are asked.
     ApprovalOpened(Box<ApprovalRow>),
     /// Nobody needs to decide any more.

@@ -3,19 +3,23 @@
 use serde::{Deserialize, Serialize};
 
 use super::call::Call;
+use super::inherit::Inherited;
 use crate::Millis;
 use crate::budget::{Budgets, Estimate, Limit, Used};
 use crate::id::{ApprovalId, CallId, RunId};
 use crate::loop_guard::LoopGuard;
 use crate::model_retry::Progress;
 
-/// Version of the stored form. A newer binary reads all older ones.
-pub const STATE_VERSION: u16 = 1;
+/// Newest version of the stored form that this binary understands. It understands all older ones, too.
+pub const STATE_VERSION: u16 = 2;
+/// Version of a state that has nothing newer in it.
+const FIRST_VERSION: u16 = 1;
 
 /// The state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
-    /// [`STATE_VERSION`] of the binary that wrote it.
+    /// [`STATE_VERSION`] that a binary needs at least to work on this run: while servers are upgraded one after another,
+    /// the older ones go on with all runs that have nothing new in them.
     pub version: u16,
     /// Whose state it is.
     pub run_id: RunId,
@@ -65,6 +69,9 @@ pub struct RunState {
     pub deaths_before_step: u32,
     /// Place of the next message.
     pub next_message: u64,
+    /// What it brought along, if it stands on another run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherited: Option<Inherited>,
 }
 
 impl RunState {
@@ -77,7 +84,7 @@ impl RunState {
         deadline: Option<Millis>,
     ) -> Self {
         Self {
-            version: STATE_VERSION,
+            version: FIRST_VERSION,
             run_id,
             status: Status::Queued,
             phase: Phase::Queued,
@@ -102,6 +109,7 @@ impl RunState {
             deaths: 0,
             deaths_before_step: 0,
             next_message: input_messages + 1,
+            inherited: None,
         }
     }
 

@@ -4,6 +4,7 @@ mod approvals;
 mod budgets;
 mod crashes;
 mod ends;
+mod heirs;
 mod keys;
 mod models;
 mod samples;

@@ -7,7 +7,7 @@ use super::event::{KeyHolder, Submitted, SubmittedStatus};
 use super::record::{EventType, LedgerRow, Record};
 use super::step::{Legal, Machine};
 use crate::agent::ToolSpec;
-use crate::id::CallId;
+use crate::id::{CallId, LedgerId};
 use crate::ledger::{Next, after_attempt, taints};
 use crate::tool::{Attempt, ErrorCode, ResultStatus, ToolResult};
 
@@ -35,7 +35,8 @@ impl Machine<'_> {
             if self.state.ending.is_some() || !self.may_start(index) {
                 continue;
             }
-            if self.state.calls[index].business_key {
+            let call = &self.state.calls[index];
+            if call.business_key || (call.writes && self.state.has_effects_to_take()) {
                 self.resume();
                 self.state.calls[index].stage = Stage::Key;
             } else {
@@ -121,11 +122,15 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// An earlier call, of any run, had the key: this one takes its outcome and isn't sent.
+    /// An earlier call, of any run, had the key or made the effect: this one takes its outcome and isn't sent.
     pub(super) fn key_taken(&mut self, call: CallId, holder: KeyHolder) -> Legal {
         let index = self.index_of(call, "KeyTaken")?;
         if self.state.calls[index].stage != Stage::Key {
             return Err(self.illegal("KeyTaken"));
+        }
+        if holder.inherited && !self.take_effect(call, holder.ledger_id) {
+            // Another call of the step took it in the same moment: look again.
+            return Ok(());
         }
         if !holder.same_input {
             let message = "Another call has the same idempotency key with another input.";
@@ -139,6 +144,18 @@ impl Machine<'_> {
         }
         self.note_progress();
         Ok(())
+    }
+
+    /// Takes an effect that the run brought along, once.
+    fn take_effect(&mut self, call: CallId, ledger_id: LedgerId) -> bool {
+        let Some(inherited) = &mut self.state.inherited else { return false };
+        if inherited.taken.contains(&ledger_id) {
+            return false;
+        }
+        inherited.taken.push(ledger_id);
+        inherited.effects = inherited.effects.saturating_sub(1);
+        self.records.push(Record::EffectTaken { ledger_id, call });
+        true
     }
 
     pub(super) fn tool_attempted(&mut self, call: CallId, outcome: Attempt, jitter: u16) -> Legal {

@@ -5,6 +5,7 @@ use answerable_core::id::CallId;
 use answerable_core::json::sha256_hex;
 use answerable_core::message::Message;
 use answerable_core::run::{ApprovalRow, CallRow, Decision, LedgerRow, StepModel};
+use answerable_faults::{self as faults, Guard};
 use answerable_ports::commit::StoredArtifact;
 use base64::Engine as _;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -58,7 +59,7 @@ pub(super) fn decided(call: CallId, decision: &Decision) -> Value {
 pub(super) fn ledger_row(row: &LedgerRow) -> Value {
     json!({
         "ledger_id": row.id.0, "call_id": row.call.0, "step": row.step, "tool_name": row.tool_name,
-        "input_hash": row.input_hash, "idempotency_key": row.idempotency_key, "business_key": row.business_key,
+        "input_hash": row.input_hash, "idempotency_key": row.idempotency_key, "business_key": row.business_key && !faults::without(Guard::BusinessKeys),
         "writes": row.writes, "until": time(row.until),
     })
 }

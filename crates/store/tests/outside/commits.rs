@@ -1,6 +1,6 @@
 //! The one write: all of it or nothing, once, and only by whoever has the run.
 
-use answerable_core::id::{ArtifactId, CallId, LedgerId, MessageId, RunId};
+use answerable_core::id::{ArtifactId, CallId, MessageId, RunId};
 use answerable_core::ledger::Outcome;
 use answerable_core::model::Usage;
 use answerable_core::reply::ReplyKind;
@@ -11,7 +11,7 @@ use answerable_ports::{Lease, RunStore};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{World, first_step, new_call};
+use crate::world::{World, first_step, late, new_call};
 
 async fn send(world: &World, lease: Lease, seq: i64, commit: &Commit) -> CommitOutcome {
     world.engine.commit(lease, seq, commit.clone(), Uuid::now_v7()).await.expect("an answer")
@@ -160,7 +160,7 @@ async fn a_key_whose_run_was_cancelled_tells_what_became_of_the_call() {
         media_type: "text/plain".into(),
         content: "a receipt".into(),
     };
-    world.engine.late_outcome(lease, LedgerId(id.0), 1, done, Some(artifact)).await.expect("written");
+    assert!(world.engine.late_outcome(lease, &late(id, done, Some(artifact))).await.expect("an answer"));
     world.engine.settle_ended(lease).await.expect("settled");
     let Some(Ok(held)) = holder().await else { panic!("nobody has it") };
     assert_eq!(held.result.status, answerable_core::tool::ResultStatus::Succeeded);

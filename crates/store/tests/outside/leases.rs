@@ -123,3 +123,92 @@ async fn a_dead_servers_run_is_another_ones_with_a_death() {
     let held = world.engine.renew(world.server, &[brief[0].lease], LONG).await.expect("renewed");
     assert!(held.is_empty(), "the old owner has lost it");
 }
+
+#[tokio::test]
+async fn a_run_that_needs_a_newer_binary_is_left_to_one() {
+    let world = World::new().await;
+    let run = world.start(|_| ()).await.expect("a run");
+    needs(&world, run, 99).await;
+    assert_eq!(claimed(&world, run).await, None);
+    needs(&world, run, 2).await;
+    let lease = claimed(&world, run).await.expect("this one understands it").lease;
+    // A newer binary had it, and died.
+    needs(&world, run, 99).await;
+    expire(&world, run, "-1 second").await;
+    assert_eq!(reclaimed(&world, run).await, None);
+    // What is stored says what it needs.
+    needs(&world, run, 1).await;
+    let lease = reclaimed(&world, run).await.map_or(lease, |claimed| claimed.lease);
+    let at = world.now().await;
+    let (seq, mut commit) =
+        world.draft(lease, first_step(at, Vec::new()).into_iter().take(1).collect(), Release::Keep).await;
+    commit.state.version = 7;
+    let stored = world.engine.commit(lease, seq, commit, Uuid::now_v7()).await.expect("an answer");
+    assert_eq!(stored, CommitOutcome::Stored);
+    expire(&world, run, "-1 second").await;
+    assert_eq!(reclaimed(&world, run).await, None, "it needs version 7 now");
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_leaves_no_run_lying() {
+    let world = World::new().await;
+    let run = world.start(|_| ()).await.expect("a run");
+    let lease = claimed(&world, run).await.expect("due").lease;
+    // As it looks when an hour was taken off the clock after the last renewal.
+    expire(&world, run, "1 hour").await;
+    assert_eq!(reclaimed(&world, run).await, None, "its server may live: it has a whole lease to say so");
+    let until = "SELECT lease_until < now() + interval '2 minutes' FROM run_queue WHERE run_id = $1";
+    let mended: bool =
+        sqlx::query_scalar(until).bind(run.0).fetch_one(&mut world.superuser().await).await.expect("a row");
+    assert!(mended);
+    let held = world.engine.renew(world.server, &[lease], LONG).await.expect("an answer");
+    assert!(held.contains(&run.0), "nothing was taken from it");
+}
+
+async fn reclaimed(world: &World, run: RunId) -> Option<Claimed> {
+    let all = world.engine.reclaim(Uuid::now_v7(), 100, LONG, &[]).await.expect("claims");
+    all.into_iter().find(|claimed| claimed.lease.run_id == run)
+}
+
+async fn needs(world: &World, run: RunId, version: i16) {
+    let query = sqlx::query("UPDATE run_queue SET needs = $2 WHERE run_id = $1").bind(run.0).bind(version);
+    query.execute(&mut world.superuser().await).await.expect("changed");
+}
+
+/// Moves the end of the run's lease to that far from now.
+async fn expire(world: &World, run: RunId, from_now: &str) {
+    let query = sqlx::query("UPDATE run_queue SET lease_until = now() + $2::interval WHERE run_id = $1");
+    query.bind(run.0).bind(from_now).execute(&mut world.superuser().await).await.expect("changed");
+}
+
+#[tokio::test]
+async fn only_a_server_that_never_comes_back_has_died() {
+    let world = World::new().await;
+    let run = world.start(|_| ()).await.expect("a run");
+    assert_eq!(claimed(&world, run).await.expect("due").deaths, 0);
+    // Its owner dies, and so does the next one; the third was only away.
+    for (deaths, comes_back) in [(1, false), (2, false), (3, true), (3, false), (4, false)] {
+        expire(&world, run, "-1 second").await;
+        let owner: Uuid = sqlx::query_scalar("SELECT lease_owner FROM run_queue WHERE run_id = $1")
+            .bind(run.0)
+            .fetch_one(&mut world.superuser().await)
+            .await
+            .expect("an owner");
+        let next = reclaimed(&world, run).await.expect("taken over");
+        assert_eq!(next.deaths, deaths);
+        if comes_back {
+            world.engine.renew(owner, &[], LONG).await.expect("it is there again");
+        }
+    }
+    // The last one is back as well: it counts no more when the run is claimed anew.
+    let owner: Uuid = sqlx::query_scalar("SELECT suspect FROM run_queue WHERE run_id = $1")
+        .bind(run.0)
+        .fetch_one(&mut world.superuser().await)
+        .await
+        .expect("a suspect");
+    world.engine.renew(owner, &[], LONG).await.expect("it is there again");
+    let hand_back =
+        "UPDATE run_queue SET lease_owner = NULL, lease_until = NULL, wake_at = now() WHERE run_id = $1";
+    sqlx::query(hand_back).bind(run.0).execute(&mut world.superuser().await).await.expect("given back");
+    assert_eq!(claimed(&world, run).await.expect("due").deaths, 3);
+}

@@ -6,8 +6,13 @@ mod answers;
 mod changes;
 mod commits;
 mod decisions;
+mod deleting;
 mod deliveries;
+mod late;
 mod leases;
+mod outliving;
+mod pruning;
+
 mod settling;
 mod walls;
 mod world;

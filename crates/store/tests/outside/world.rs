@@ -5,7 +5,8 @@ use std::time::Duration;
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::{Budgets, Estimate, OnExhausted};
 use answerable_core::context::Manifest;
-use answerable_core::id::{ApprovalId, CallId, MessageId, RunId, TenantId};
+use answerable_core::id::{ApprovalId, CallId, LedgerId, MessageId, RunId, TenantId};
+use answerable_core::ledger::Outcome;
 use answerable_core::message::{InputMessage, Role};
 use answerable_core::model::Usage;
 use answerable_core::permission::{CallFacts, judge};
@@ -13,14 +14,15 @@ use answerable_core::registry::{Registry, Validation};
 use answerable_core::reply::ReplyKind;
 use answerable_core::run::{Event, NewCall, ReplyFacts, RunConfig, RunState, step};
 use answerable_core::tool::{Attempt, ErrorCode, Output};
-use answerable_ports::commit::{Commit, CommitOutcome, Release};
-use answerable_ports::{Lease, RunStore};
+use answerable_ports::commit::{Commit, CommitOutcome, Release, StoredArtifact};
+use answerable_ports::{LateOutcome, Lease, RunStore};
 use answerable_store::{
     ApprovalRecord, ConnectOptions, Decision, DecisionWord, EngineStore, NewRun, OnBusy, RunRecord,
     RunRefused, Sealer, Signals, Store, TenantTx,
 };
 use answerable_testkit::TestDatabase;
 use serde_json::{Map, Value, json};
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 pub(crate) struct World {
@@ -28,7 +30,7 @@ pub(crate) struct World {
     pub(crate) tenant: TenantId,
     pub(crate) engine: EngineStore,
     pub(crate) server: Uuid,
-    _database: TestDatabase,
+    database: TestDatabase,
 }
 
 /// An agent with a gated tool, a client tool, a client tool that writes, and one whose effects people are asked about.
@@ -72,11 +74,21 @@ impl World {
         let store = Store::connect(&options, Sealer::new(&[7; 32]), signals).expect("a store");
         let tenant = new_tenant(&store, &quotas).await;
         let engine = EngineStore::new(store.clone(), "https://answers.example".into());
-        Self { store, tenant, engine, server: Uuid::now_v7(), _database: database }
+        Self { store, tenant, engine, server: Uuid::now_v7(), database }
     }
 
     pub(crate) async fn tx(&self) -> TenantTx {
         self.store.tenant(self.tenant).await.expect("a transaction")
+    }
+
+    /// Where the database is, past any pool, as its owner.
+    pub(crate) fn url(&self) -> &str {
+        &self.database.url
+    }
+
+    /// A connection as a superuser, for a look that no tenant has.
+    pub(crate) async fn superuser(&self) -> PgConnection {
+        PgConnection::connect(self.url()).await.expect("a connection")
     }
 
     /// The sealed key that links are signed with is the world's own.
@@ -149,8 +161,17 @@ impl World {
         self.fold(lease, vec![Event::CancelRequested { at, reason: None }], Release::End).await;
     }
 
+    /// A run that is cancelled before it begins.
+    pub(crate) async fn cancelled(&self, change: impl FnOnce(&mut NewRun)) -> RunId {
+        let run = self.start(change).await.expect("a run");
+        let lease = self.claim(run).await;
+        let at = self.now().await;
+        self.fold(lease, vec![Event::CancelRequested { at, reason: None }], Release::End).await;
+        run
+    }
+
     /// Folds events and commits them, everything in the inbox with them.
-    async fn fold(&self, lease: Lease, events: Vec<Event>, release: Release) -> RunState {
+    pub(crate) async fn fold(&self, lease: Lease, events: Vec<Event>, release: Release) -> RunState {
         let (seq, commit) = self.draft(lease, events, release).await;
         let state = commit.state.clone();
         let outcome = self.engine.commit(lease, seq, commit, Uuid::now_v7()).await.expect("an answer");
@@ -240,6 +261,11 @@ impl World {
     }
 }
 
+/// What became of the first attempt of a call, late.
+pub(crate) fn late(call: CallId, outcome: Outcome, artifact: Option<StoredArtifact>) -> LateOutcome {
+    LateOutcome { ledger_id: LedgerId(call.0), attempts: 1, outcome, content: Some("done".into()), artifact }
+}
+
 pub(crate) fn decision(word: DecisionWord) -> Decision {
     Decision { word, input: None, content: None, reason: None, input_hash: None, remember: None }
 }
@@ -269,6 +295,7 @@ fn new_run(spec_hash: String, budgets: Budgets) -> NewRun {
         not_before: None,
         deadline: None,
         concurrency_key: None,
+        origin: None,
     }
 }
 

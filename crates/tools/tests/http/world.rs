@@ -22,7 +22,10 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn start() -> Self {
         let client = GuardedClient::new(Allow::parse("127.0.0.0/8").expect("a list")).expect("a client");
-        Self { far: ScriptedTools::start().await.expect("a server"), tools: HttpTools::new(client) }
+        Self {
+            far: ScriptedTools::start().await.expect("a server"),
+            tools: HttpTools::new(client, answerable_ports::Clock::default()),
+        }
     }
 
     /// A call of `look`; `spec` adds to or replaces fields of the tool, `http` of its address.

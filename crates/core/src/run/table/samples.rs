@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::budget::Limit;
-use crate::id::ApprovalId;
+use crate::id::{ApprovalId, LedgerId};
 use crate::model::FailureKind;
 use crate::run::trial::{Trial, not_done, round_trip, unclear};
-use crate::run::{BudgetAsk, Call, Phase, RunState, STATE_VERSION, Stage, Status};
+use crate::run::{BudgetAsk, Call, Inherited, Phase, RunState, STATE_VERSION, Stage, Status};
 
 /// A run in the place of that name, and which of its calls stands there.
 pub(super) fn at(place: &str) -> (Trial, usize) {
@@ -112,6 +112,21 @@ fn a_state_of_version_1_is_read() {
     }
 }
 
+/// The same for version 2: runs that stand on other runs.
+#[test]
+fn a_state_of_version_2_is_read() {
+    let text = include_str!("../samples/state_v2.json");
+    let state: RunState = serde_json::from_str(text).expect("today's binary reads it");
+    let inherited = state.inherited.clone().expect("what it brought along");
+    assert_eq!((state.version, inherited.effects, inherited.taken.len()), (2, 2, 1));
+    assert_eq!(inherited.used.steps, 1);
+    if STATE_VERSION == 2 {
+        let stored: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let again = serde_json::to_value(&state).expect("JSON");
+        assert_eq!(again, stored, "the form changed: give it a new version");
+    }
+}
+
 /// A state with everything in it.
 fn sample() -> RunState {
     let places = [
@@ -155,6 +170,12 @@ fn sample() -> RunState {
         Some(BudgetAsk { approval_id, limit: Limit::MaxCost, expires_at, back_to: Phase::Model });
     state.status = Status::WaitingApproval;
     state.deaths = 1;
+    state.version = STATE_VERSION;
+    state.inherited = Some(Inherited {
+        used: state.used.clone(),
+        effects: 2,
+        taken: vec![LedgerId(uuid::Uuid::from_u128(9))],
+    });
     assert!(state.calls.iter().any(|call| matches!(call.stage, Stage::Done(_))));
     state
 }

@@ -76,6 +76,24 @@ impl Trial {
         trial
     }
 
+    /// A run that stands on this one and begins in `state`. The history and what was done are those of both.
+    pub(super) fn heir(mut self, state: RunState) -> Self {
+        // Its own events begin anew; those of the steps that it shows are checked with the others.
+        use crate::run::EventType::{RunCancelled, RunFailed, RunFinished, RunStarted};
+        let of_steps = |kind| !matches!(kind, RunStarted | RunFinished | RunFailed | RunCancelled);
+        self.tables.events.retain(|told| of_steps(told.kind));
+        self.tables.ended = None;
+        let seq = state.next_message - 1;
+        if !self.tables.messages.contains_key(&seq) {
+            let id = MessageId(self.new_id());
+            let content = "go on".to_owned();
+            let role = Role::User;
+            let (tool_calls, tool_call_id, step, extra) = (vec![], None, None, None);
+            self.tables.message(Message { id, seq, role, content, tool_calls, tool_call_id, step, extra });
+        }
+        Self { accepted: state.clone(), state, journal: Vec::new(), ..self }
+    }
+
     /// A fresh id. They lie apart, since approvals take theirs from calls.
     pub(super) fn new_id(&mut self) -> Uuid {
         self.ids += 16;

@@ -192,8 +192,18 @@ impl Trial {
             ledger_id: crate::id::LedgerId(uuid::Uuid::from_u128(5)),
             same_input,
             result: ToolResult::without_run(status, code, "of before"),
+            inherited: false,
         };
         Event::KeyTaken { at: self.now, call, holder }
+    }
+
+    /// The store finds that the run it stands on made the effect: entry number `entry`.
+    pub(in crate::run) fn effect_found(&self, index: usize, status: ResultStatus, entry: u128) -> Event {
+        let Event::KeyTaken { at, call, holder } = self.key_taken(index, true, status) else {
+            unreachable!("that is what it gives")
+        };
+        let ledger_id = crate::id::LedgerId(uuid::Uuid::from_u128(entry));
+        Event::KeyTaken { at, call, holder: KeyHolder { ledger_id, inherited: true, ..holder } }
     }
 
     pub(in crate::run) fn fire(&mut self) -> Vec<Record> {

@@ -41,6 +41,8 @@ pub(in crate::run) struct Tables {
     /// Steps, and whether they are closed.
     pub(in crate::run) steps: BTreeMap<u32, bool>,
     pub(in crate::run) ended: Option<(Option<String>, Option<Value>)>,
+    /// Effects of before that calls took.
+    pub(in crate::run) taken: HashSet<LedgerId>,
     message_ids: HashSet<crate::id::MessageId>,
 }
 
@@ -119,6 +121,10 @@ impl Tables {
             }
             Record::LedgerAttempt { ledger_id, attempt, .. } => self.ledger.attempt(*ledger_id, *attempt),
             Record::LedgerClosed { ledger_id, outcome } => self.ledger.close(*ledger_id, *outcome),
+            Record::EffectTaken { ledger_id, call } => {
+                self.undone(*call);
+                assert!(self.taken.insert(*ledger_id), "an effect is taken once");
+            }
             Record::ApprovalOpened(row) => {
                 assert!(row.expires_at > at, "people have some time");
                 let known = self.approvals.insert(row.id, ((**row).clone(), ApprovalStatus::Pending));

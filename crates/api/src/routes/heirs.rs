@@ -1,0 +1,118 @@
+//! Runs that stand on other runs: continued where one ended, or forked from a checkpoint.
+
+use answerable_core::id::{RunId, TenantId};
+use answerable_store::{Changer, HeirRefused, NewHeir, RunRefused, Stand, TenantTx};
+use axum::extract::State;
+use uuid::Uuid;
+
+use super::runs::{held, replayed, shown};
+use crate::admit;
+use crate::agents;
+use crate::auth::{RunsWrite, Tenant};
+use crate::idempotency::{First, Once, Turn};
+use crate::path::Id;
+use crate::prefer::PreferWait;
+use crate::problem::{Answer, Problem};
+use crate::router::{Route, post};
+use crate::shapes::heirs::{ContinueRequest, ForkRequest};
+use crate::state::AppState;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![post("/v1/runs/{run_id}/continue", go_on), post("/v1/runs/{run_id}/fork", fork)]
+}
+
+async fn go_on(
+    State(state): State<AppState>,
+    tenant: Tenant<RunsWrite>,
+    Id(run_id): Id<RunId>,
+    prefer: PreferWait,
+    once: Once<ContinueRequest>,
+) -> Result<Answer, Problem> {
+    state.takes_work()?;
+    let first = match once.key.begin(&state, tenant.id).await? {
+        Turn::First(first) => first,
+        Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
+    };
+    let messages = once.body.messages()?;
+    let heir = NewHeir {
+        run_id: RunId(Uuid::now_v7()),
+        stand: Stand::Continue { budgets: once.body.budgets },
+        messages,
+        trace_id: admit::trace_id(),
+        asker: asker(&tenant),
+    };
+    made(&state, tenant.id, first, run_id, heir, prefer).await
+}
+
+async fn fork(
+    State(state): State<AppState>,
+    tenant: Tenant<RunsWrite>,
+    Id(run_id): Id<RunId>,
+    prefer: PreferWait,
+    once: Once<ForkRequest>,
+) -> Result<Answer, Problem> {
+    state.takes_work()?;
+    let mut first = match once.key.begin(&state, tenant.id).await? {
+        Turn::First(first) => first,
+        Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
+    };
+    let heir = NewHeir {
+        run_id: RunId(Uuid::now_v7()),
+        stand: fork_of(&state, &mut first.tx, &once.body).await?,
+        messages: once.body.messages()?,
+        trace_id: admit::trace_id(),
+        asker: asker(&tenant),
+    };
+    made(&state, tenant.id, first, run_id, heir, prefer).await
+}
+
+async fn fork_of(state: &AppState, tx: &mut TenantTx, body: &ForkRequest) -> Result<Stand, Problem> {
+    let agent = match &body.agent {
+        None => None,
+        Some(agent) => {
+            let spec = agents::read_spec(state, tx, agent.clone(), "/agent").await?;
+            Some((tx.agent_spec_put(&spec).await?, spec.budgets))
+        }
+    };
+    Ok(Stand::Fork { after_step: body.after_step, agent, repeat_effects: body.repeats_effects() })
+}
+
+fn asker(tenant: &Tenant<RunsWrite>) -> Changer {
+    Changer { by: tenant.key_id.to_string(), is_admin: tenant.is_admin }
+}
+
+async fn made(
+    state: &AppState,
+    tenant: TenantId,
+    mut first: First<TenantTx>,
+    base: RunId,
+    heir: NewHeir,
+    prefer: PreferWait,
+) -> Result<Answer, Problem> {
+    first.tx.heir_create(base, &heir).await?.map_err(refused)?;
+    let run = shown(&mut first.tx, heir.run_id).await?;
+    let answer = Answer::created(format!("/v1/runs/{}", heir.run_id), &run)?;
+    let answer = first.answer_with_run(answer, heir.run_id.0).await?;
+    held(state, tenant, heir.run_id, prefer, answer).await
+}
+
+fn refused(refused: HeirRefused) -> Problem {
+    match refused {
+        HeirRefused::NotFound => Problem::not_found(),
+        HeirRefused::NotEnded => Problem::conflict("The run has not ended; steer it instead."),
+        HeirRefused::Cancelled => Problem::conflict("The run was cancelled; fork it instead."),
+        HeirRefused::NeedsInput => Problem::invalid_at(
+            "/input",
+            "is needed: the run has answered, and has nothing else to go on with",
+        ),
+        HeirRefused::NoCheckpoint => {
+            Problem::invalid_at("/after_step", "the run has no checkpoint after this step")
+        }
+        HeirRefused::BaseGone => Problem::conflict("A run that this one stands on was deleted."),
+        HeirRefused::TooLong => Problem::conflict("The run stands on too many others."),
+        HeirRefused::AboveAgent(names) => admit::above_agent(&names),
+        HeirRefused::Invalid(faults) => Problem::invalid(faults),
+        HeirRefused::Run(RunRefused::UnknownThread) => Problem::conflict("The run's thread was deleted."),
+        HeirRefused::Run(refused) => admit::refused(refused),
+    }
+}

@@ -1,0 +1,395 @@
+//! Runs that stand on other runs: continued where one ended, or forked from a checkpoint. Nothing is copied but the state;
+//! history and steps are read from the runs they were made in, and effects from the ledger.
+
+mod effects;
+mod lineage;
+
+use answerable_core::FieldError;
+use answerable_core::budget::{BudgetPatch, Budgets, below_used, raised};
+use answerable_core::id::{AgentId, RunId, ThreadId};
+use answerable_core::json::{canonical, sha256_hex};
+use answerable_core::message::InputMessage;
+use answerable_core::run::{RunState, Status};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::{as_json, store_error};
+use crate::load::read_state;
+use crate::run_change::{Changer, below};
+use crate::runs::{NewRun, OnBusy, Origin, OriginKind, RunRefused};
+use crate::tx::TenantTx;
+use lineage::{MAX_LINEAGE, Part};
+
+/// A run that is to stand on another one.
+#[derive(Debug, Clone)]
+pub struct NewHeir {
+    /// Its id.
+    pub run_id: RunId,
+    /// How it stands on it.
+    pub stand: Stand,
+    /// What is said to it.
+    pub messages: Vec<InputMessage>,
+    /// Trace: 32 hex digits.
+    pub trace_id: String,
+    /// Who wants it.
+    pub asker: Changer,
+}
+
+/// How a run is to stand on another one.
+#[derive(Debug, Clone)]
+pub enum Stand {
+    /// It goes on where the other one ended.
+    Continue {
+        /// Changed limits.
+        budgets: BudgetPatch,
+    },
+    /// It goes on from a checkpoint of the other one.
+    Fork {
+        /// The step that the checkpoint follows; 0: from the input on.
+        after_step: u32,
+        /// Another agent: the hash of what it is, and its limits.
+        agent: Option<(String, Budgets)>,
+        /// Effects are made again, not taken from the ledger.
+        repeat_effects: bool,
+    },
+}
+
+/// Why a run can't stand on another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeirRefused {
+    /// There is no such run.
+    NotFound,
+    /// It has not ended.
+    NotEnded,
+    /// It was cancelled: somebody wanted it to end.
+    Cancelled,
+    /// It has answered: there is nothing to go on with but a word.
+    NeedsInput,
+    /// There is no checkpoint after that step.
+    NoCheckpoint,
+    /// A run that it stands on was deleted.
+    BaseGone,
+    /// It stands on too many runs already.
+    TooLong,
+    /// Limits above the agent's are an admin's.
+    AboveAgent(Vec<&'static str>),
+    /// What is asked for can't be.
+    Invalid(Vec<FieldError>),
+    /// No run can be accepted now.
+    Run(RunRefused),
+}
+
+/// What is known of the run that is stood on.
+struct Base {
+    ord: i64,
+    agent: Option<(AgentId, i32)>,
+    spec_hash: String,
+    thread_id: Option<ThreadId>,
+    context: Value,
+    metadata: Value,
+    priority: i16,
+    concurrency_key: Option<String>,
+    state: RunState,
+    lineage_length: i32,
+}
+
+impl TenantTx {
+    /// Accepts a run that stands on `base`, or says why not; then the transaction must not be committed.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn heir_create(
+        &mut self,
+        base: RunId,
+        wanted: &NewHeir,
+    ) -> Result<std::result::Result<(), HeirRefused>> {
+        let Some(facts) = self.base_fetch(base).await? else { return Ok(Err(HeirRefused::NotFound)) };
+        let mut parts = self.lineage_fetch(base).await?;
+        if parts.len() != usize::try_from(facts.lineage_length).unwrap_or(0) {
+            return Ok(Err(HeirRefused::BaseGone));
+        }
+        if parts.len() >= MAX_LINEAGE {
+            return Ok(Err(HeirRefused::TooLong));
+        }
+        parts.push(Part::whole(base, &facts.state));
+        match &wanted.stand {
+            Stand::Continue { budgets } => self.continue_create(base, facts, parts, wanted, budgets).await,
+            Stand::Fork { .. } => self.fork_create(base, facts, parts, wanted).await,
+        }
+    }
+
+    async fn continue_create(
+        &mut self,
+        base: RunId,
+        facts: Base,
+        parts: Vec<Part>,
+        wanted: &NewHeir,
+        patch: &BudgetPatch,
+    ) -> Result<std::result::Result<(), HeirRefused>> {
+        let mut state = facts.state.clone();
+        match state.status {
+            Status::Cancelled => return Ok(Err(HeirRefused::Cancelled)),
+            Status::Finished if wanted.messages.is_empty() => return Ok(Err(HeirRefused::NeedsInput)),
+            Status::Finished | Status::Failed => {}
+            _ => return Ok(Err(HeirRefused::NotEnded)),
+        }
+        let agent = self.budget_facts(base).await?.0;
+        let budgets = match continued_budgets(&agent.budgets, &state, patch, wanted.asker.is_admin) {
+            Ok(budgets) => budgets,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let effects = self.effects_left(base).await?;
+        let unknown = self.effects_unknown(base).await?;
+        // What a person has settled since is no longer refused: it is taken from the ledger, or made.
+        state.unsettled.retain(|unsettled| unknown.contains(unsettled));
+        let origin = origin(OriginKind::Continue, base, state, effects.len(), &parts);
+        let (thread_id, agent, spec_hash) = (facts.thread_id, facts.agent, facts.spec_hash.clone());
+        let new = heir(wanted, &facts, thread_id, agent, spec_hash, budgets, origin);
+        self.heir_store(new, &parts, &effects).await
+    }
+
+    async fn fork_create(
+        &mut self,
+        base: RunId,
+        facts: Base,
+        parts: Vec<Part>,
+        wanted: &NewHeir,
+    ) -> Result<std::result::Result<(), HeirRefused>> {
+        let Stand::Fork { after_step, agent, repeat_effects } = &wanted.stand else {
+            return Ok(Err(HeirRefused::NotFound));
+        };
+        let Some((state, mut kept)) = self.checkpoint_find(&parts, *after_step, &facts.state).await? else {
+            return Ok(Err(HeirRefused::NoCheckpoint));
+        };
+        let effects =
+            if *repeat_effects { Vec::new() } else { self.effects_after(base, &parts, *after_step).await? };
+        if let Some(thread) = facts.thread_id {
+            let before = self.thread_before(thread, facts.ord, &kept).await?;
+            kept.splice(0..0, before);
+        }
+        if kept.len() > MAX_LINEAGE {
+            return Ok(Err(HeirRefused::TooLong));
+        }
+        let (agent, spec_hash, budgets) = match agent {
+            Some((spec_hash, budgets)) => (None, spec_hash.clone(), budgets.clone()),
+            None => (facts.agent, facts.spec_hash.clone(), facts.state.budgets.clone()),
+        };
+        let mut origin = origin(OriginKind::Fork, base, state, effects.len(), &kept);
+        origin.after_step = *after_step;
+        let new = heir(wanted, &facts, None, agent, spec_hash, budgets, origin);
+        self.heir_store(new, &kept, &effects).await
+    }
+
+    async fn heir_store(
+        &mut self,
+        new: NewRun,
+        parts: &[Part],
+        effects: &[Uuid],
+    ) -> Result<std::result::Result<(), HeirRefused>> {
+        let state = match self.run_create(&new).await? {
+            Ok(state) => state,
+            Err(refused) => return Ok(Err(HeirRefused::Run(refused))),
+        };
+        self.lineage_insert(new.run_id, parts).await?;
+        self.effects_insert(new.run_id, effects).await?;
+        self.first_checkpoint_insert(new.run_id, &state).await?;
+        Ok(Ok(()))
+    }
+
+    /// Checkpoint 0 of an heir: what it goes on from.
+    async fn first_checkpoint_insert(&mut self, run_id: RunId, state: &RunState) -> Result<()> {
+        let tenant = self.tenant();
+        let hash = sha256_hex(canonical(&serde_json::to_value(state).unwrap_or_default()).as_bytes());
+        sqlx::query!(
+            "INSERT INTO checkpoints (tenant_id, run_id, seq, step, state, state_hash, created_at)
+             VALUES ($1, $2, 0, $3, $4::text::json, $5, clock_timestamp())",
+            tenant,
+            run_id.0,
+            i32::try_from(state.step).unwrap_or(i32::MAX),
+            as_json(state)?,
+            hash,
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(())
+    }
+
+    /// The run that is stood on. Its row is locked against deletion; nothing else of it can change that matters here.
+    async fn base_fetch(&mut self, run_id: RunId) -> Result<Option<Base>> {
+        let tenant = self.tenant();
+        let row = sqlx::query!(
+            "SELECT r.ord, r.agent_id, r.agent_version, r.spec_hash, r.thread_id, r.context, r.metadata, r.priority,
+                 r.concurrency_key, r.lineage_length, s.state
+             FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
+             WHERE r.tenant_id = $1 AND r.run_id = $2 FOR KEY SHARE OF r",
+            tenant,
+            run_id.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(Base {
+            ord: row.ord,
+            agent: row.agent_id.map(AgentId).zip(row.agent_version),
+            spec_hash: row.spec_hash,
+            thread_id: row.thread_id.map(ThreadId),
+            context: row.context,
+            metadata: row.metadata,
+            priority: row.priority,
+            concurrency_key: row.concurrency_key,
+            state: read_state(row.state)?,
+            lineage_length: row.lineage_length,
+        }))
+    }
+
+    /// The state after a step, by its checkpoint, and the parts as far as they led to it.
+    async fn checkpoint_find(
+        &mut self,
+        parts: &[Part],
+        after_step: u32,
+        newest: &RunState,
+    ) -> Result<Option<(RunState, Vec<Part>)>> {
+        let mut kept = lineage::up_to(parts, after_step);
+        let Some(last) = kept.last_mut() else { return Ok(None) };
+        let state = if after_step == 0 {
+            let messages = self.input_count(last.run).await?;
+            let mut state =
+                RunState::accepted(newest.run_id, newest.budgets.clone(), messages, 0, newest.deadline);
+            state.clock.stop(0);
+            state
+        } else {
+            match self.checkpoint_state(last.run, after_step).await? {
+                Some(state) => state,
+                None => return Ok(None),
+            }
+        };
+        last.cut(after_step, state.next_message - 1);
+        Ok(Some((state, kept)))
+    }
+
+    async fn checkpoint_state(&mut self, run: Uuid, step: u32) -> Result<Option<RunState>> {
+        let tenant = self.tenant();
+        let row = sqlx::query!(
+            "SELECT state, created_at FROM checkpoints WHERE tenant_id = $1 AND run_id = $2 AND step = $3
+             ORDER BY seq DESC LIMIT 1",
+            tenant,
+            run,
+            i32::try_from(step).unwrap_or(i32::MAX),
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)?;
+        let Some(row) = row else { return Ok(None) };
+        let (mut state, at): (RunState, DateTime<Utc>) = (read_state(row.state)?, row.created_at);
+        state.clock.stop(at.timestamp_millis());
+        Ok(Some(state))
+    }
+
+    /// Messages that a run was given at its beginning.
+    async fn input_count(&mut self, run: Uuid) -> Result<u64> {
+        let tenant = self.tenant();
+        let count = sqlx::query_scalar!(
+            r#"SELECT coalesce((SELECT min(seq) - 1 FROM messages WHERE tenant_id = $1 AND run_id = $2 AND step IS NOT NULL),
+                   (SELECT max(seq) FROM messages WHERE tenant_id = $1 AND run_id = $2), 0) AS "count!""#,
+            tenant,
+            run,
+        )
+        .fetch_one(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    }
+}
+
+fn origin(kind: OriginKind, run_id: RunId, state: RunState, effects: usize, parts: &[Part]) -> Origin {
+    Origin {
+        kind,
+        run_id,
+        after_step: state.step,
+        state,
+        effects: u32::try_from(effects).unwrap_or(u32::MAX),
+        lineage: i32::try_from(parts.len()).unwrap_or(i32::MAX),
+    }
+}
+
+fn heir(
+    wanted: &NewHeir,
+    base: &Base,
+    thread_id: Option<ThreadId>,
+    agent: Option<(AgentId, i32)>,
+    spec_hash: String,
+    budgets: Budgets,
+    origin: Origin,
+) -> NewRun {
+    NewRun {
+        run_id: wanted.run_id,
+        agent,
+        spec_hash,
+        thread_id,
+        on_busy: OnBusy::Queue,
+        budgets,
+        messages: wanted.messages.clone(),
+        context: base.context.clone(),
+        metadata: base.metadata.clone(),
+        trace_id: wanted.trace_id.clone(),
+        created_by: wanted.asker.by.clone(),
+        priority: base.priority,
+        not_before: None,
+        deadline: None,
+        concurrency_key: base.concurrency_key.clone(),
+        origin: Some(origin),
+    }
+}
+
+/// The limits of a continued run: the old ones, changed. What was used counts against them, so that without an admin they
+/// may be raised to the agent's own on top of that: as much as a new run would be given.
+fn continued_budgets(
+    agent: &Budgets,
+    state: &RunState,
+    patch: &BudgetPatch,
+    is_admin: bool,
+) -> std::result::Result<Budgets, HeirRefused> {
+    let used = &state.used;
+    let elapsed = state.clock.ran_ms;
+    let most = Budgets {
+        max_steps: agent.max_steps.saturating_add(used.steps),
+        max_tokens: agent.max_tokens.saturating_add(used.tokens()),
+        max_tool_calls: agent.max_tool_calls.saturating_add(used.tool_calls),
+        timeout_ms: agent.timeout_ms.saturating_add(elapsed),
+        max_cost_microusd: agent.max_cost_microusd.map(|most| most.saturating_add(used.cost_microusd)),
+        on_exhausted: agent.on_exhausted,
+    };
+    let above = raised(&most, &patch.apply(&most));
+    if !is_admin && !above.is_empty() {
+        return Err(HeirRefused::AboveAgent(above));
+    }
+    let wanted = patch.apply(&state.budgets);
+    let faults = below(&below_used(&wanted, used, elapsed), patch);
+    if faults.is_empty() { Ok(wanted) } else { Err(HeirRefused::Invalid(faults)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continued_run_may_use_as_much_again() {
+        let agent = Budgets { max_steps: 5, ..Budgets::default() };
+        let mut state = RunState::accepted(RunId(Uuid::nil()), agent.clone(), 1, 0, None);
+        state.used.steps = 4;
+        let patch = |steps| BudgetPatch { max_steps: Some(steps), ..BudgetPatch::default() };
+        let steps = |wanted, admin| {
+            continued_budgets(&agent, &state, &patch(wanted), admin).map(|budgets| budgets.max_steps)
+        };
+        assert_eq!(steps(9, false), Ok(9));
+        assert_eq!(steps(10, false), Err(HeirRefused::AboveAgent(vec!["max_steps"])));
+        assert_eq!(steps(10, true), Ok(10));
+        assert!(matches!(steps(3, true), Err(HeirRefused::Invalid(_))), "below what is used");
+        let unchanged = continued_budgets(&agent, &state, &BudgetPatch::default(), false);
+        assert_eq!(unchanged.expect("the old ones").max_steps, 5);
+    }
+}

@@ -1,0 +1,195 @@
+//! Plays a round.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::findings::{self, Finding};
+use super::outside::Outside;
+use super::plan::Plan;
+use super::{Options, SERVERS, say};
+use crate::clients::{Clients, Endpoints, Settings};
+use crate::faults::{Fault, Scene, Told};
+use crate::oracle;
+use crate::report::Report;
+use crate::stage::{Error, Plot, RECOVERY, Result, Stage};
+use crate::witness::drawn;
+
+/// How long one fault may take; the longest waits a minute and a half for six deaths.
+const LONGEST: Duration = Duration::from_secs(150);
+/// How long the first start of the servers may take.
+const START: Duration = Duration::from_secs(60);
+/// How long the clients may take to see the ends of their runs.
+const LAST_RUNS: Duration = Duration::from_secs(120);
+
+/// What came of a round.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What the judge says.
+    pub report: Report,
+    /// What the stage saw.
+    pub findings: Vec<Finding>,
+    /// Faults that happened, by kind.
+    pub faults: BTreeMap<&'static str, usize>,
+}
+
+impl Outcome {
+    /// Checks that are red.
+    pub fn red(&self) -> Vec<String> {
+        let mut red: Vec<String> = self.findings.iter().map(|finding| finding.check.to_owned()).collect();
+        red.extend(self.report.red());
+        red.sort_unstable();
+        red.dedup();
+        red
+    }
+
+    /// Whether every promise was kept.
+    pub fn is_green(&self) -> bool {
+        self.findings.is_empty() && self.report.is_green()
+    }
+}
+
+/// A round that is being played.
+struct Round<'r> {
+    options: &'r Options,
+    stage: Stage,
+    outside: Outside,
+    clients: Clients,
+    begun: Instant,
+    findings: Vec<Finding>,
+    faults: BTreeMap<&'static str, usize>,
+}
+
+/// Plays a round and judges it.
+///
+/// # Errors
+/// The stage itself broke: nothing can be said about the service.
+pub async fn play(options: &Options) -> Result<Outcome> {
+    fs::create_dir_all(&options.dir).map_err(Error::io(options.dir.display().to_string()))?;
+    let mut round = Round::begin(options).await?;
+    tokio::time::sleep(options.calm).await;
+    round.break_things().await?;
+    round.end().await
+}
+
+impl<'r> Round<'r> {
+    async fn begin(options: &'r Options) -> Result<Self> {
+        let plot = Plot {
+            dir: options.dir.clone(),
+            servers: SERVERS,
+            lease: options.lease,
+            durable: options.durable,
+            without: options.without.clone(),
+        };
+        let outside = Outside::start(&options.program, &options.dir, options.seed).await?;
+        let stage = Stage::set(&plot).await?;
+        let late = stage.not_ready(START).await;
+        if !late.is_empty() {
+            return Err(Error::says(format!(
+                "servers {late:?} don't start; see their logs in {}",
+                plot.dir.display()
+            )));
+        }
+        let settings = Settings {
+            dir: options.dir.clone(),
+            seed: options.seed,
+            endpoints: Endpoints::of(stage.urls()),
+            operator_key: stage.operator_key.clone(),
+            tools_url: outside.addresses.tools.clone(),
+            model_url: outside.addresses.model.clone(),
+            at_once: options.runs_at_once,
+        };
+        let clients = Clients::start(settings).await.map_err(|error| Error::says(error.to_string()))?;
+        Ok(Self {
+            options,
+            stage,
+            outside,
+            clients,
+            begun: Instant::now(),
+            findings: Vec::new(),
+            faults: BTreeMap::new(),
+        })
+    }
+
+    async fn break_things(&mut self) -> Result<()> {
+        let options = self.options;
+        let until = Instant::now() + options.length;
+        let plan = Plan::new(options.seed, options.faults.clone(), options.in_order);
+        for (n, fault) in (0..).zip(plan) {
+            if !options.in_order && Instant::now() >= until {
+                break;
+            }
+            self.one(n, fault).await?;
+        }
+        Ok(())
+    }
+
+    async fn one(&mut self, n: u64, fault: Fault) -> Result<()> {
+        self.outside.check()?;
+        let at = self.begun.elapsed().as_secs();
+        self.stage.journal.note("fault.begin", json!({"n": n, "fault": fault.name}));
+        let mut scene = Scene::new(
+            &self.stage,
+            &self.clients,
+            drawn(self.options.seed, &["fault", &n.to_string()]),
+            self.options.brief,
+        );
+        let told = tokio::time::timeout(LONGEST, fault.run(&mut scene)).await;
+        let told = told.map_err(|_| Error::says(format!("the fault {} takes too long", fault.name)))??;
+        self.stage.heal().await?;
+        let (how, words) = match &told {
+            Told::Done(words) => ("done", words),
+            Told::Skipped(words) => ("skipped", words),
+            Told::Failed(words) => ("failed", words),
+        };
+        self.stage.journal.note("fault.end", json!({"n": n, "fault": fault.name, "how": how, "told": words}));
+        say(format!(
+            "{at:>4} s  {:<16} {}{words}",
+            fault.name,
+            if how == "done" { String::new() } else { format!("{how}: ") }
+        ));
+        match told {
+            Told::Done(_) => *self.faults.entry(fault.name).or_default() += 1,
+            Told::Skipped(_) => return Ok(()),
+            Told::Failed(words) => self.find("fault", format!("{}: {words}", fault.name)),
+        }
+        let healed = Instant::now();
+        let late = self.stage.not_ready(RECOVERY).await;
+        if !late.is_empty() {
+            self.find(
+                "recovery",
+                format!("after {}: servers {late:?} not ready within {RECOVERY:?}", fault.name),
+            );
+        }
+        // A calm moment, in which what waits gets on.
+        let pause = if self.options.brief {
+            400
+        } else {
+            1000 + drawn(self.options.seed, &["calm", &n.to_string()]) % 2500
+        };
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        self.stage
+            .journal
+            .note("calm", json!({"n": n, "recovered_in_ms": crate::stage::millis(healed.elapsed())}));
+        Ok(())
+    }
+
+    fn find(&mut self, check: &'static str, detail: String) {
+        say(format!("        broken: {check}: {detail}"));
+        self.findings.push(findings::note(&self.stage, check, detail));
+    }
+
+    async fn end(mut self) -> Result<Outcome> {
+        say("all healed; waiting for the runs to end");
+        self.stage.heal().await?;
+        self.clients.finish(LAST_RUNS).await;
+        self.outside.check()?;
+        let report = oracle::judge(&self.options.dir, &self.clients)
+            .await
+            .map_err(|error| Error::says(error.to_string()))?;
+        self.findings.extend(findings::at_the_end(&self.stage));
+        Ok(Outcome { report, findings: self.findings, faults: self.faults })
+    }
+}

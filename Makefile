@@ -1,6 +1,6 @@
 # The common tasks. Each sets up what it needs; all respect CARGO_TARGET_DIR.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt lint edges sqlx conform chaos mutants
+.PHONY: help demo rolling test check fmt lint edges sqlx conform chaos mutants
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ lint: ## Run clippy, warnings are errors
 
 edges: ## Check which crate may use which
 	@scripts/edges.py
+
+rolling: ## Let servers of an older version and of this one share a database
+	@scripts/rolling.sh
 
 sqlx: ## Check the queries against the migrations again and refresh .sqlx
 	@scripts/sqlx-check.sh --write

@@ -18,3 +18,6 @@ AS $$
         WHEN suspect IS NULL OR EXISTS (SELECT FROM servers s WHERE s.server_id = suspect AND s.seen_at > suspected_at)
         THEN 0 ELSE 1 END
 $$;
+
+-- Cancels of runs that somebody has, to be looked through for those whose server is silent.
+CREATE INDEX run_queue_urgent_held ON run_queue (lease_owner) WHERE urgent AND lease_owner IS NOT NULL;

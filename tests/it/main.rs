@@ -53,6 +53,8 @@ mod pages;
 #[cfg(test)]
 mod pruning;
 #[cfg(test)]
+mod rolling;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod schedule;

@@ -150,10 +150,9 @@ async fn many_watchers_hold_up_nobody() {
     let other = world.agent(&[]).with(json!({"model": {"model": "other"}}));
     world.start(&other).await.ended().await.fits(&json!({"status": "finished"}));
     run.approve().await;
-    for events in
-        join_all(staying.map(async |stream| stream.rest().await.pop().map(|event| event.kind))).await
-    {
-        assert_eq!(events.as_deref(), Some("run.finished"));
+    let all = join_all(staying.map(|stream| stream.rest())).await;
+    for mut events in all {
+        assert_eq!(events.pop().map(|event| event.kind).as_deref(), Some("run.finished"));
     }
     run.ended().await;
 }

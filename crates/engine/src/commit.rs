@@ -12,7 +12,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::draft::{Draft, Late, release, without_words};
-use crate::session::{Cause, Session};
+use crate::session::{Cause, Session, answered};
 
 /// Contexts that may be built for one commit; more would be a circle.
 const MAX_CONTEXTS: usize = 8;
@@ -164,7 +164,7 @@ impl Session {
         let mut pause = Duration::from_millis(100);
         loop {
             let (commit, began) = (self.commit(draft, release), Instant::now());
-            match self.env.store.commit(self.lease(), self.seq, commit, id).await {
+            match answered(self.env.store.commit(self.lease(), self.seq, commit, id)).await {
                 Ok(CommitOutcome::Stored) => {
                     self.env.observer.committed(&draft.records, began.elapsed());
                     return Ok(CommitOutcome::Stored);

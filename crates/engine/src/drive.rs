@@ -12,7 +12,7 @@ use crate::env::Env;
 use crate::late;
 use crate::lease::Hold;
 use crate::perform::Flight;
-use crate::session::{Session, patiently};
+use crate::session::{Session, answered, patiently};
 
 /// A queued run that was claimed and can't start is looked at again after this.
 pub(crate) const NOT_YET: Millis = 1_000;
@@ -29,11 +29,16 @@ pub(crate) async fn drive(env: &Arc<Env>, claimed: Claimed, hold: &Arc<Hold>) {
     match driven {
         Ok(Driven::Done) => {}
         Ok(Driven::Lost) => {
+            // Also if it may still be this server's: nobody works on the run, so nobody may keep it.
+            env.leases.lose(&claimed.lease);
             env.observer.lease_lost();
             tracing::info!(run_id = %claimed.lease.run_id, "the lease is lost");
             late::after_fencing(env, claimed.lease, flight).await;
         }
-        Err(error) => give_back(env, claimed, &error).await,
+        Err(error) => {
+            drop(flight);
+            give_back(env, claimed, &error).await;
+        }
     }
 }
 
@@ -47,7 +52,7 @@ enum Driven {
 
 /// Gives back a run that was claimed and not looked at.
 pub(crate) async fn return_unused(env: &Env, claimed: Claimed) {
-    if let Err(error) = env.store.hand_back(claimed.lease, Wake::Now, 0).await {
+    if let Err(error) = answered(env.store.hand_back(claimed.lease, Wake::Now, 0)).await {
         tracing::warn!(run_id = %claimed.lease.run_id, %error, "a run can't be given back; left to its lease");
     }
 }
@@ -81,7 +86,7 @@ async fn take_up(
     }
     loop {
         match session.settle(flight.writes_out()).await {
-            Settled::GoesOn => {}
+            Settled::GoesOn => flight.written(),
             Settled::Released => return Ok(Driven::Done),
             Settled::Gone => return Ok(Driven::Lost),
             Settled::EndedWithLateCalls { before, late } => {

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::LedgerId;
+use answerable_core::id::{CallId, LedgerId};
 use answerable_core::ledger::Outcome;
 use answerable_core::run::{Event, RunState, Stage};
 use answerable_core::tool::{Attempt, ErrorCode};
+use answerable_ports::commit::StoredArtifact;
 use answerable_ports::{LateOutcome, Lease, StoreError};
 
 use crate::draft::Late;
@@ -27,68 +28,79 @@ pub(crate) async fn finish(
     before: &RunState,
     late: Vec<Late>,
 ) -> Result<(), StoreError> {
-    for unsent in flight.only_writes() {
-        let outcome =
-            if unsent.tainted { Outcome::uncertain() } else { Outcome::failed(ErrorCode::Cancelled) };
-        let (ledger_id, attempts) = (LedgerId(unsent.call.0), unsent.attempt);
-        let late = LateOutcome { ledger_id, attempts, outcome, content: None, artifact: None };
-        patiently(|| session.env.store.late_outcome(session.lease(), &late)).await?;
-    }
-    for late in late {
-        write(session, before, late).await?;
-    }
-    while let Some(cause) = flight.next().await {
-        write(session, before, Late { event: cause.event, artifact: cause.artifact }).await?;
+    // The commit tells of the rest.
+    flight.written();
+    flight.owed.extend(late.into_iter().filter_map(|late| came_before(before, late)));
+    flight.only_writes();
+    loop {
+        // Each is kept until it is written: if the lease is lost meanwhile, `after_fencing` goes on from here.
+        while let Some(owed) = flight.owed.last() {
+            tell(&session.env, session.lease(), owed).await;
+            flight.owed.pop();
+        }
+        if flight.next().await.is_none() {
+            break;
+        }
     }
     patiently(|| session.env.store.settle_ended(session.lease())).await
 }
 
-async fn write(session: &Session, before: &RunState, late: Late) -> Result<(), StoreError> {
-    let Event::ToolAttempted { call, outcome, .. } = &late.event else { return Ok(()) };
-    let Some(known) = before.call(*call) else { return Ok(()) };
-    let Stage::Out { attempt, tainted } = known.stage else { return Ok(()) };
-    let late = LateOutcome {
-        ledger_id: LedgerId(call.0),
-        attempts: attempt,
-        outcome: late_outcome(known.writes, tainted, outcome),
-        content: content(outcome),
-        artifact: late.artifact,
-    };
-    patiently(|| session.env.store.late_outcome(session.lease(), &late)).await?;
-    Ok(())
-}
-
-/// The run is another server's. Reads and calls that it sends again are given up; a write that nobody sends again is let
-/// finish within its own time, for nobody else will learn what became of it.
+/// The run is another server's, or will be. Reads and calls that it sends again are given up, and nothing leaves any more; a
+/// write that nobody sends again is let finish within its own time, for nobody else will learn what became of it.
 pub(crate) async fn after_fencing(env: &Arc<Env>, lease: Lease, mut flight: Flight) {
     flight.only_unrepeatable();
-    while let Some((cause, attempt, tainted)) = flight.next_write().await {
-        let Event::ToolAttempted { call, outcome, .. } = &cause.event else { continue };
-        let late = LateOutcome {
-            ledger_id: LedgerId(call.0),
-            attempts: attempt,
-            outcome: late_outcome(true, tainted, outcome),
-            content: content(outcome),
-            artifact: cause.artifact,
-        };
-        for _ in 0..MAX_LOOKS {
-            match patiently(|| env.store.late_outcome(lease, &late)).await {
-                Ok(false) => tokio::time::sleep(OWNER_LOOK).await,
-                Ok(true) => break,
-                Err(error) => {
-                    tracing::error!(run_id = %lease.run_id, %error, "a late outcome can't be written");
+    loop {
+        while let Some(owed) = flight.owed.pop() {
+            for _ in 0..MAX_LOOKS {
+                if tell(env, lease, &owed).await {
                     break;
                 }
+                tokio::time::sleep(OWNER_LOOK).await;
             }
+        }
+        if !flight.next_owed().await {
+            return;
         }
     }
 }
 
-fn content(outcome: &Attempt) -> Option<String> {
-    match outcome {
+/// Writes an outcome down; false: it is for the new owner to speak first.
+async fn tell(env: &Env, lease: Lease, owed: &LateOutcome) -> bool {
+    patiently(|| env.store.late_outcome(lease, owed)).await.unwrap_or_else(|error| {
+        tracing::error!(run_id = %lease.run_id, %error, "a late outcome can't be written");
+        true
+    })
+}
+
+/// A call whose outcome came in with the very end of its run.
+fn came_before(before: &RunState, late: Late) -> Option<LateOutcome> {
+    let Event::ToolAttempted { call, outcome, .. } = &late.event else { return None };
+    let known = before.call(*call)?;
+    let Stage::Out { attempt, tainted } = known.stage else { return None };
+    let closed = late_outcome(known.writes, tainted, outcome);
+    Some(LateOutcome { outcome: closed, ..came(*call, attempt, tainted, outcome, late.artifact) })
+}
+
+/// What a write came to.
+pub(crate) fn came(
+    call: CallId,
+    attempts: u32,
+    tainted: bool,
+    outcome: &Attempt,
+    artifact: Option<StoredArtifact>,
+) -> LateOutcome {
+    let content = match outcome {
         Attempt::Succeeded(output) => Some(output.content.clone()),
         _ => None,
-    }
+    };
+    let outcome = late_outcome(true, tainted, outcome);
+    LateOutcome { ledger_id: LedgerId(call.0), attempts, outcome, content, artifact }
+}
+
+/// A write that was written down as out, and was called back before it left.
+pub(crate) fn unsent(call: CallId, attempts: u32, tainted: bool, code: ErrorCode) -> LateOutcome {
+    let outcome = if tainted { Outcome::uncertain() } else { Outcome::failed(code) };
+    LateOutcome { ledger_id: LedgerId(call.0), attempts, outcome, content: None, artifact: None }
 }
 
 /// What the last attempt says of a call. `tainted`: an earlier one may have happened, so only a success makes it clear.

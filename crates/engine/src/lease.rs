@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use answerable_faults::{self as faults, Guard};
 use answerable_ports::Lease;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -14,6 +15,9 @@ use crate::env::Env;
 
 /// Shortest time that a renewal is given, also when there is none left.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
+/// Pause between two words that this server lives. After some such pauses without one it is taken for silent, and another
+/// sees to what is urgent.
+const WORD_EVERY: Duration = Duration::from_millis(400);
 /// Pause between two looks of a call that must not leave while the lease may be another's.
 const FRESH_LOOK: Duration = Duration::from_millis(20);
 
@@ -22,6 +26,8 @@ const FRESH_LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Leases {
     lease_for: Duration,
     held: Mutex<HashMap<Lease, Arc<Hold>>>,
+    /// A lease was taken on that is old already: the next renewal can't wait for its turn.
+    pressing: Notify,
 }
 
 /// What is known of one of them.
@@ -43,7 +49,7 @@ pub(crate) struct Held {
 
 impl Leases {
     pub(crate) fn new(lease_for: Duration) -> Self {
-        Self { lease_for, held: Mutex::default() }
+        Self { lease_for, held: Mutex::default(), pressing: Notify::new() }
     }
 
     /// Time from a claim or renewal after which this process stops its own work: before the lease runs out, so that nobody
@@ -73,7 +79,7 @@ impl Leases {
     }
 
     /// A lost lease is not held any more, whatever its task still has to do: it must not be renewed.
-    fn lose(&self, lease: &Lease) {
+    pub(crate) fn lose(&self, lease: &Lease) {
         if let Some(hold) = self.lock().remove(lease) {
             hold.lost.cancel();
         }
@@ -85,6 +91,11 @@ impl Leases {
             self.lock().iter().filter(|(_, hold)| !hold.is_fresh()).map(|(lease, _)| *lease).collect();
         stale.iter().for_each(|lease| self.lose(lease));
         stale.len()
+    }
+
+    /// Time from one renewal to the next.
+    fn beat(&self) -> Duration {
+        self.lease_for / 4
     }
 
     /// Time until the first of them must be given up.
@@ -125,6 +136,9 @@ pub(crate) fn hold(env: &Arc<Env>, lease: Lease, asked: Instant) -> Held {
         fresh_for: env.leases.fresh_for(),
     });
     env.leases.lock().insert(lease, Arc::clone(&hold));
+    if asked.elapsed() > env.leases.beat() {
+        env.leases.pressing.notify_one();
+    }
     Held { env: Arc::clone(env), lease, hold }
 }
 
@@ -135,19 +149,22 @@ impl Drop for Held {
 }
 
 /// Renews all leases several times within their span, until `stop`. Those that can't be renewed for two thirds of it are
-/// given up.
+/// given up. In between, and without any, it says that this server lives.
 pub(crate) async fn heartbeat(env: Arc<Env>, stop: CancellationToken) {
-    let span = env.leases.lease_for;
+    let mut renewed = Instant::now();
     loop {
-        tokio::select! {
+        let due = env.leases.beat().saturating_sub(renewed.elapsed()).min(env.leases.until_stale());
+        let is_due = tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep((span / 4).min(env.leases.until_stale())) => {}
+            () = env.leases.pressing.notified() => true,
+            () = tokio::time::sleep(due.min(WORD_EVERY)) => due <= WORD_EVERY,
+        };
+        if is_due {
+            renewed = Instant::now();
+            renew(&env, &env.leases.all()).await;
+        } else {
+            renew(&env, &[]).await;
         }
-        let leases = env.leases.all();
-        if leases.is_empty() {
-            continue;
-        }
-        renew(&env, &leases, span).await;
         let stale = env.leases.lose_stale();
         if stale > 0 {
             tracing::warn!(leases = stale, "leases run out; this server stops its own work on their runs");
@@ -157,21 +174,61 @@ pub(crate) async fn heartbeat(env: Arc<Env>, stop: CancellationToken) {
 
 /// Renews. A process that stood still asks as well, for a moment: as long as nobody took its runs they are its own, and until
 /// it knows, no call leaves ([`Hold::sure`]).
-async fn renew(env: &Env, leases: &[Lease], span: Duration) {
-    let began = Instant::now();
+async fn renew(env: &Env, leases: &[Lease]) {
+    let (began, span) = (Instant::now(), env.leases.lease_for);
     let patience = (span / 3).min(env.leases.until_stale()).max(LEAST_PATIENCE);
     let renewal = env.store.renew(env.config.server, leases, span);
     match tokio::time::timeout(patience, renewal).await {
-        Ok(Ok(held)) => {
-            for lease in leases {
-                if held.contains(&lease.run_id.0) {
-                    env.leases.renewed(lease, began);
-                } else {
-                    env.leases.lose(lease);
-                }
-            }
+        Ok(Ok(renewal)) => {
+            renewal.renewed.iter().for_each(|lease| env.leases.renewed(lease, began));
+            renewal.lost.iter().for_each(|lease| env.leases.lose(lease));
         }
         Ok(Err(error)) => tracing::warn!(%error, leases = leases.len(), "leases could not be renewed"),
         Err(_) => tracing::warn!(leases = leases.len(), "renewing leases takes too long"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_leaves_while_the_lease_may_be_anothers() {
+        let fresh_for = Duration::from_secs(60);
+        let long_ago = Instant::now().checked_sub(fresh_for).expect("a machine that runs for a minute");
+        let hold = Hold { lost: CancellationToken::new(), since: Mutex::new(long_ago), fresh_for };
+        assert!(hold.sure().now_or_never().is_none(), "it stood still for a minute");
+        *hold.since.lock().expect("no panic") = Instant::now();
+        assert!(hold.sure().now_or_never().is_some(), "it was renewed");
+        hold.lost.cancel();
+        assert!(hold.sure().now_or_never().is_none(), "it is lost");
+    }
+
+    #[test]
+    fn what_was_not_renewed_in_time_is_given_up_alone() {
+        let leases = Leases::new(Duration::from_secs(9));
+        let lease = |epoch| Lease {
+            tenant_id: answerable_core::id::TenantId(Uuid::nil()),
+            run_id: answerable_core::id::RunId(Uuid::nil()),
+            epoch,
+        };
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(7)).expect("a machine that runs");
+        for (epoch, since) in [(1, long_ago), (2, Instant::now())] {
+            let hold = Hold {
+                lost: CancellationToken::new(),
+                since: Mutex::new(since),
+                fresh_for: leases.fresh_for(),
+            };
+            leases.lock().insert(lease(epoch), Arc::new(hold));
+        }
+        assert!(leases.until_stale().is_zero());
+        let old = Arc::clone(&leases.lock()[&lease(1)]);
+        assert_eq!(leases.lose_stale(), 1);
+        assert!(old.lost.is_cancelled());
+        assert_eq!(leases.all(), [lease(2)]);
+        assert!(leases.until_stale() > Duration::from_secs(5));
+        assert_eq!(leases.lose_stale(), 0);
     }
 }

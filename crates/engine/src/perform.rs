@@ -6,10 +6,12 @@ use std::sync::Arc;
 use answerable_core::id::CallId;
 use answerable_core::run::{Command, Event, Reconciliation, Stage, outstanding};
 use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
+use answerable_ports::LateOutcome;
 use answerable_ports::commit::StoredArtifact;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::gate::Gate;
+use crate::late;
 use crate::model_call::ModelCall;
 use crate::session::{Cause, Session};
 use crate::tool_call::ToolCall;
@@ -22,6 +24,8 @@ type Done = (Command, Event, Option<StoredArtifact>);
 pub(crate) struct Flight {
     tasks: JoinSet<Done>,
     out: HashMap<Command, Out>,
+    /// What is known of writes that nobody sends again, and is not written down yet: it must outlive the lease.
+    pub(crate) owed: Vec<LateOutcome>,
 }
 
 struct Out {
@@ -32,14 +36,6 @@ struct Out {
     /// An earlier attempt may have happened.
     tainted: bool,
     gate: Arc<Gate>,
-}
-
-/// A write that was written down as out and was called back before it left.
-pub(crate) struct Unsent {
-    pub(crate) call: CallId,
-    pub(crate) attempt: u32,
-    /// An earlier attempt may have happened.
-    pub(crate) tainted: bool,
 }
 
 impl Flight {
@@ -69,29 +65,39 @@ impl Flight {
         }
     }
 
-    /// Gives up reads and questions: the run has ended. Writes that have left are let finish, the others are called back.
-    pub(crate) fn only_writes(&mut self) -> Vec<Unsent> {
+    /// What came in is committed.
+    pub(crate) fn written(&mut self) {
+        self.owed.clear();
+    }
+
+    /// Gives up reads and questions: the run has ended. Writes that have left are let finish, for nobody sends them again;
+    /// the others are called back.
+    pub(crate) fn only_writes(&mut self) {
         self.give_up(|_| true);
-        let mut unsent = Vec::new();
-        self.out.retain(|command, out| {
-            let back = out.gate.call_back();
-            if back && let Command::RunTool { call, attempt } = *command {
-                unsent.push(Unsent { call, attempt, tainted: out.tainted });
-                out.abort.abort();
-            }
-            !back
-        });
-        unsent
+        self.out.values_mut().for_each(|out| out.repeatable = false);
+        self.call_back(ErrorCode::Cancelled);
     }
 
     /// Gives up all but writes that have left and that nobody will send again.
     pub(crate) fn only_unrepeatable(&mut self) {
         self.out.retain(|_, out| {
-            let ends = out.repeatable || out.gate.call_back();
-            if ends {
+            if out.repeatable {
                 out.abort.abort();
             }
-            !ends
+            !out.repeatable
+        });
+        self.call_back(ErrorCode::Unavailable);
+    }
+
+    /// What has not left never will, and that is known then.
+    fn call_back(&mut self, code: ErrorCode) {
+        self.out.retain(|command, out| {
+            let back = out.gate.call_back();
+            if back && let Command::RunTool { call, attempt } = *command {
+                out.abort.abort();
+                self.owed.push(late::unsent(call, attempt, out.tainted, code));
+            }
+            !back
         });
     }
 
@@ -176,17 +182,17 @@ impl Flight {
         }
     }
 
-    /// Waits for the next outcome of a call, with its attempt's number and whether an earlier one may have happened.
-    pub(crate) async fn next_write(&mut self) -> Option<(Cause, u32, bool)> {
-        loop {
-            let joined = self.tasks.join_next().await?;
+    /// Waits for the next outcome that nobody else will learn of, and takes note of it; false: there is none to wait for.
+    pub(crate) async fn next_owed(&mut self) -> bool {
+        while let Some(joined) = self.tasks.join_next().await {
             // What was given up was aborted, and a task that panicked can tell nobody more than that it is unclear.
-            let Ok((command, event, artifact)) = joined else { continue };
-            let (Some(out), Command::RunTool { attempt, .. }) = (self.out.remove(&command), command) else {
-                continue;
-            };
-            return Some((Cause { event, artifact, inbox: None }, attempt, out.tainted));
+            if let Ok(done) = joined
+                && self.landed(done).is_some()
+            {
+                return true;
+            }
         }
+        false
     }
 
     /// An outcome that is there already.
@@ -202,13 +208,21 @@ impl Flight {
     /// What a task came to. One that panicked takes the run's own task with it: nobody else would learn of it.
     fn arrived(&mut self, joined: Result<Done, JoinError>) -> Option<Cause> {
         match joined {
-            // What was given up may have come in all the same; the state has gone on without it.
-            Ok((command, event, artifact)) => {
-                self.out.remove(&command).map(|_| Cause { event, artifact, inbox: None })
-            }
+            Ok(done) => self.landed(done),
             Err(error) if error.is_cancelled() => None,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
+    }
+
+    /// What was given up may have come in all the same; the state has gone on without it.
+    fn landed(&mut self, (command, event, artifact): Done) -> Option<Cause> {
+        let out = self.out.remove(&command)?;
+        if let (Command::RunTool { call, attempt }, Event::ToolAttempted { outcome, .. }) = (command, &event)
+            && !out.repeatable
+        {
+            self.owed.push(late::came(call, attempt, out.tainted, outcome, artifact.clone()));
+        }
+        Some(Cause { event, artifact, inbox: None })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use answerable_ports::Claimed;
+use answerable_ports::{Claimed, StoreError};
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,8 @@ const BATCH: usize = 64;
 const RESERVE: usize = 16;
 /// Longest time between two looks for work; a signal shortens it.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// Shortest time that a claim is given to be answered.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest time between two looks for dead servers' runs.
 const RECLAIM_EVERY: Duration = Duration::from_millis(500);
 
@@ -68,7 +70,7 @@ async fn claim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
         return false;
     }
     let asked = Instant::now();
-    match env.store.claim(env.config.server, room, env.config.lease_for, pressing).await {
+    match in_time(env, env.store.claim(env.config.server, room, env.config.lease_for, pressing)).await {
         Ok(claimed) => {
             let more = claimed.len() == BATCH;
             claimed.into_iter().for_each(|claimed| spawn(env, tasks, claimed, asked));
@@ -83,13 +85,20 @@ async fn claim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
     }
 }
 
+/// Waits for what was claimed no longer than a lease: an answer after that is of no use, and on a line that has gone dead
+/// without a word none would ever come.
+async fn in_time<T>(env: &Env, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let answer = tokio::time::timeout(env.config.lease_for.max(CLAIM_PATIENCE), asked).await;
+    answer.unwrap_or_else(|_| Err(StoreError::Away("it doesn't answer".into())))
+}
+
 /// After a claim whose answer was lost, gives back what this server has by it and doesn't know of: nobody works on that, and
 /// it must not count as a death. False: the database doesn't answer.
-async fn put_back(env: &Arc<Env>) -> bool {
+async fn put_back(env: &Env) -> bool {
     if !env.unsure.load(Ordering::Relaxed) {
         return true;
     }
-    match env.store.put_back(env.config.server, &env.leases.runs()).await {
+    match in_time(env, env.store.put_back(env.config.server, &env.leases.runs())).await {
         Ok(given_back) => {
             env.unsure.store(false, Ordering::Relaxed);
             if given_back > 0 {
@@ -109,15 +118,17 @@ async fn put_back(env: &Arc<Env>) -> bool {
 
 /// Claims what dead servers left; true if there may be more.
 async fn reclaim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
+    // Also without room: what this server has unknowingly would wait for its lease to run out.
+    if !put_back(env).await {
+        return false;
+    }
     let room = env.config.max_running.saturating_sub(env.running.load(Ordering::Relaxed)).min(BATCH);
     if room == 0 {
         return false;
     }
-    if !put_back(env).await {
-        return false;
-    }
     let asked = Instant::now();
-    match env.store.reclaim(env.config.server, room, env.config.lease_for, &env.leases.runs()).await {
+    let held = env.leases.runs();
+    match in_time(env, env.store.reclaim(env.config.server, room, env.config.lease_for, &held)).await {
         Ok(claimed) => {
             let more = claimed.len() == room;
             for claimed in claimed {
@@ -159,7 +170,10 @@ fn spawn(env: &Arc<Env>, tasks: &mut JoinSet<()>, claimed: Claimed, asked: Insta
 
 /// Lets running tasks finish or hand back, for as long as they may.
 async fn finish(env: &Env, mut tasks: JoinSet<()>) {
-    let all_done = async { while tasks.join_next().await.is_some() {} };
+    let all_done = async {
+        put_back(env).await;
+        while tasks.join_next().await.is_some() {}
+    };
     if tokio::time::timeout(env.config.drain_for, all_done).await.is_err() {
         env.drained.cancel();
         let all_done = async { while tasks.join_next().await.is_some() {} };

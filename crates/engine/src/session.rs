@@ -138,13 +138,22 @@ pub(crate) async fn find_target(env: &Env, facts: &RunFacts, name: &str) -> Opti
     })
 }
 
+/// Longest time that the store is given for an answer. Past that the line has gone dead without a word.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for the store's answer, but not for ever.
+pub(crate) async fn answered<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let answer = tokio::time::timeout(ANSWER_PATIENCE, asked).await;
+    answer.unwrap_or_else(|_| Err(StoreError::Away("it doesn't answer".into())))
+}
+
 /// Asks the store again while it is away. Whoever awaits this is dropped when the lease is lost or the run ends.
 pub(crate) async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
     ask: impl Fn() -> F,
 ) -> Result<T, StoreError> {
     let mut pause = Duration::from_millis(100);
     loop {
-        match ask().await {
+        match answered(ask()).await {
             Err(StoreError::Away(why)) => {
                 tracing::debug!(%why, "the store is away; asked again soon");
                 tokio::time::sleep(pause).await;

@@ -14,6 +14,8 @@ const FRESH_FOR: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Differences up to this are the line's, not the clock's.
 const TOLERANCE_MS: i64 = 20;
+/// Greater ones mean that the database's clock was set.
+const STEP_MS: i64 = 500;
 
 /// The database's time, as far as it is known here. Clones share what they know. Until the database was asked it is this
 /// machine's.
@@ -27,6 +29,8 @@ struct Known {
     at_beginning: AtomicI64,
     /// When it was heard of last, in ms since `began`; 0: never.
     heard: AtomicU64,
+    /// When it was found to have been set, in ms since `began`; 0: never.
+    set: AtomicU64,
 }
 
 impl Default for Clock {
@@ -35,6 +39,7 @@ impl Default for Clock {
             began: Instant::now(),
             at_beginning: AtomicI64::new(Utc::now().timestamp_millis()),
             heard: AtomicU64::new(0),
+            set: AtomicU64::new(0),
         }))
     }
 }
@@ -65,11 +70,22 @@ impl Clock {
         // It was said somewhere between the question and now.
         let half_ms = i64::try_from(took.as_millis() / 2).unwrap_or(0);
         let estimate = time + half_ms;
-        if (estimate - self.now()).abs() > half_ms + TOLERANCE_MS {
+        let off = (estimate - self.now()).abs();
+        if off > half_ms + TOLERANCE_MS {
             self.0.at_beginning.store(estimate - self.passed(), Ordering::Relaxed);
         }
-        let now = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.0.heard.store(now.max(1), Ordering::Relaxed);
+        let now = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        let was_heard = self.0.heard.swap(now, Ordering::Relaxed) > 0;
+        if was_heard && off > half_ms + STEP_MS {
+            self.0.set.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the database's clock was not set within this time: if it was, leases seem to be over that are not, until
+    /// whoever lives has renewed them.
+    pub fn is_steady_for(&self, time: Duration) -> bool {
+        let set = self.0.set.load(Ordering::Relaxed);
+        set == 0 || self.0.began.elapsed().saturating_sub(Duration::from_millis(set)) >= time
     }
 
     fn passed(&self) -> i64 {
@@ -96,7 +112,10 @@ mod tests {
         let long_ago = Instant::now().checked_sub(PATIENCE * 2).expect("a machine that runs for two seconds");
         clock.heard(before - hour, long_ago);
         assert!(clock.now() >= before, "an answer that took so long says nothing");
+        assert!(clock.is_steady_for(Duration::from_secs(60)), "the first word is no step");
         clock.heard(before - hour, Instant::now());
+        assert!(!clock.is_steady_for(Duration::from_secs(60)));
+        assert!(clock.is_steady_for(Duration::ZERO));
         assert!(clock.now() < before, "the database's clock was set back");
     }
 }

@@ -15,5 +15,5 @@ pub use commit::{Commit, CommitOutcome, Inbound, InboundBody, Release, StoredArt
 pub use model::{DeltaSink, ModelProvider, ModelTarget};
 pub use observe::Observer;
 pub use signals::{OwnedInbox, Progress, Signal, Signals};
-pub use store::{Claimed, LateOutcome, Lease, LoadedRun, RunStore, StoreError, Wake};
+pub use store::{Claimed, LateOutcome, Lease, LoadedRun, Renewal, RunStore, StoreError, Wake};
 pub use tool::{PreparedCall, ToolExecutor};

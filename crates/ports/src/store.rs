@@ -1,6 +1,6 @@
 //! RunStore: the engine's side of the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use answerable_core::id::{CallId, LedgerId, RunId, TenantId};
@@ -48,6 +48,15 @@ pub struct Claimed {
     pub deaths: u32,
     /// A run that never started may start now; if not, it was claimed for something else (a cancel, its time is up).
     pub may_start: bool,
+}
+
+/// What became of a renewal. A lease that is in neither set could not be looked at: somebody was just at its row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renewal {
+    /// Good for their whole span again.
+    pub renewed: HashSet<Lease>,
+    /// Another's, or nobody's.
+    pub lost: HashSet<Lease>,
 }
 
 /// All that is needed to go on with a run.
@@ -141,13 +150,9 @@ pub trait RunStore: Send + Sync {
     /// answer was lost nobody knows of them, and they count no death.
     async fn put_back(&self, server: Uuid, held: &[Uuid]) -> Result<u64, StoreError>;
 
-    /// Renews leases; gives those that are still held.
-    async fn renew(
-        &self,
-        server: Uuid,
-        leases: &[Lease],
-        lease_for: Duration,
-    ) -> Result<BTreeSet<Uuid>, StoreError>;
+    /// Renews leases, and leaves word that this server lives; also without any.
+    async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration)
+    -> Result<Renewal, StoreError>;
 
     /// Gives a run back unfinished: any server may go on with it from then on, or as soon as something comes in that is
     /// newer than `known_inbox`. Counts no death.

@@ -1,13 +1,11 @@
 //! Who works on what: claiming, renewing, handing back. The database's clock alone is used.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use answerable_core::id::{RunId, TenantId};
 use answerable_core::run::STATE_VERSION;
 use answerable_faults::{self as faults, Guard, Point};
-use answerable_ports::{Claimed, Lease, Signal, Wake};
-use chrono::{DateTime, Utc};
+use answerable_ports::{Claimed, Lease, Renewal, Signal, Wake};
 use sqlx::postgres::types::PgInterval;
 use uuid::Uuid;
 
@@ -25,6 +23,8 @@ const CLAIM_LOCK: i64 = 0x616e_7377_636c_616d;
 #[expect(clippy::cast_possible_wrap, reason = "versions are counted by hand")]
 const UNDERSTOOD: i16 = STATE_VERSION as i16;
 
+/// A server that was not seen for so long is silent: it says every 400 ms that it lives.
+const SILENCE: Duration = Duration::from_millis(1_500);
 /// How long a claim waits for another server's. A server that stands still in the midst of one must not hold up all the
 /// others for longer; they try again.
 const CLAIM_PATIENCE: &str = "1s";
@@ -72,8 +72,7 @@ impl Store {
         }
         let mut tx = self.leasing().await?;
         if self.clock().is_stale() {
-            let asked = Instant::now();
-            self.clock().heard(tx.server_seen(server).await?.timestamp_millis(), asked);
+            self.hear_time(&mut tx).await?;
         }
         faults::before(Point::Claim);
         sqlx::query!(
@@ -105,14 +104,26 @@ impl Store {
         held: &[Uuid],
     ) -> Result<Vec<Claimed>> {
         let mut tx = self.leasing().await?;
+        self.hear_time(&mut tx).await?;
+        if !self.clock().is_steady_for(lease_for) {
+            // Leases seem to be over by a clock that was set: whoever lives has a whole one to renew them.
+            return Ok(Vec::new());
+        }
         faults::before(Point::Reclaim);
         tx.leases_mend(lease_for).await?;
         let rows = sqlx::query_as!(
             ClaimRow,
             r#"WITH dead AS MATERIALIZED (
-                   SELECT tenant_id, run_id FROM run_queue
-                   WHERE lease_owner IS NOT NULL AND lease_until < now() AND run_id <> ALL ($4) AND needs <= $5
-                   ORDER BY lease_until LIMIT $2
+                   (SELECT tenant_id, run_id FROM run_queue
+                    WHERE lease_owner IS NOT NULL AND lease_until < now() AND run_id <> ALL ($4) AND needs <= $5
+                    ORDER BY lease_until LIMIT $2)
+                   UNION
+                   -- A cancel doesn't wait for the lease of a server that is silent. If it lives, it loses the run to its end.
+                   (SELECT tenant_id, run_id FROM run_queue q
+                    WHERE lease_owner IS NOT NULL AND urgent AND NOT ended AND run_id <> ALL ($4) AND needs <= $5
+                        AND NOT EXISTS (SELECT FROM servers s
+                            WHERE s.server_id = q.lease_owner AND s.seen_at > now() - $6::interval)
+                    LIMIT $2)
                ), locked AS MATERIALIZED (
                    -- Everybody locks a run's state before its place in the queue.
                    SELECT s.tenant_id, s.run_id FROM dead CROSS JOIN LATERAL (
@@ -123,7 +134,7 @@ impl Store {
                        deaths = run_deaths(q.deaths, q.suspect, q.suspected_at),
                        suspect = CASE WHEN q.ended THEN NULL ELSE q.lease_owner END, suspected_at = clock_timestamp()
                    FROM locked WHERE q.tenant_id = locked.tenant_id AND q.run_id = locked.run_id
-                       AND q.lease_owner IS NOT NULL AND q.lease_until < now()
+                       AND q.lease_owner IS NOT NULL AND (q.lease_until < now() OR q.urgent)
                    RETURNING q.tenant_id, q.run_id, q.epoch, run_deaths(q.deaths, q.suspect, q.suspected_at) AS deaths
                ), fenced AS (
                    UPDATE run_states s SET epoch = taken.epoch FROM taken
@@ -136,6 +147,7 @@ impl Store {
             interval(lease_for),
             held,
             UNDERSTOOD,
+            interval(SILENCE),
         )
         .fetch_all(tx.conn())
         .await
@@ -145,6 +157,13 @@ impl Store {
             faults::after(Point::Reclaim);
         }
         Ok(rows.into_iter().map(Claimed::from).collect())
+    }
+
+    async fn hear_time(&self, tx: &mut SystemTx) -> Result<()> {
+        let asked = Instant::now();
+        let row = sqlx::query!(r#"SELECT clock_timestamp() AS "time!""#).fetch_one(tx.conn()).await;
+        self.clock().heard(row.map_err(store_error)?.time.timestamp_millis(), asked);
+        Ok(())
     }
 
     /// Gives back the runs of `server` that are none of `held`; gives how many. Counts no death.
@@ -167,30 +186,50 @@ impl Store {
         .execute(tx.conn())
         .await
         .map_err(store_error)?;
-        tx.announce(Signal::Work);
+        if done.rows_affected() > 0 {
+            tx.announce(Signal::Work);
+        }
         tx.commit().await?;
         Ok(done.rows_affected())
     }
 
-    /// Renews leases in one statement; gives the runs that are still held. Their tasks are told to look where something
-    /// came in: its own signal may have been lost on the way from another process.
+    /// Renews leases in one statement, and leaves word that the server lives. It waits for nobody: a row that somebody else
+    /// is just at (and may be for long, if he stands still) must not cost the other leases. Tasks of runs for which something
+    /// came in are told to look: its own signal may have been lost on the way from another process.
     ///
     /// # Errors
     /// The database is away.
-    pub async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<BTreeSet<Uuid>> {
+    pub async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<Renewal> {
         let mut tx = self.leasing().await?;
         let tenants: Vec<Uuid> = leases.iter().map(|lease| lease.tenant_id.0).collect();
         let runs: Vec<Uuid> = leases.iter().map(|lease| lease.run_id.0).collect();
         let epochs: Vec<i64> = leases.iter().map(|lease| lease.epoch).collect();
-        let held = sqlx::query!(
-            r#"WITH here AS (
-                 INSERT INTO servers (server_id, seen_at) VALUES ($4, clock_timestamp())
-                 ON CONFLICT (server_id) DO UPDATE SET seen_at = excluded.seen_at
+        let rows = sqlx::query!(
+            r#"WITH new AS (
+                 INSERT INTO servers (server_id, seen_at)
+                 SELECT $4, clock_timestamp() WHERE NOT EXISTS (SELECT FROM servers WHERE server_id = $4)
+                 ON CONFLICT DO NOTHING
+             ), here AS (
+                 UPDATE servers s SET seen_at = clock_timestamp()
+                 FROM (SELECT server_id FROM servers WHERE server_id = $4 FOR UPDATE SKIP LOCKED) free
+                 WHERE s.server_id = free.server_id
+             ), asked AS MATERIALIZED (
+                 SELECT a.tenant_id, a.run_id, a.epoch, q.run_id IS NOT NULL AS held
+                 FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS a(tenant_id, run_id, epoch)
+                 LEFT JOIN run_queue q ON q.tenant_id = a.tenant_id AND q.run_id = a.run_id AND q.epoch = a.epoch
+                     AND q.lease_owner = $4
+             ), free AS MATERIALIZED (
+                 SELECT q.tenant_id, q.run_id FROM asked
+                 JOIN run_queue q ON q.tenant_id = asked.tenant_id AND q.run_id = asked.run_id AND q.epoch = asked.epoch
+                     AND q.lease_owner = $4
+                 FOR UPDATE OF q SKIP LOCKED
+             ), renewed AS (
+                 UPDATE run_queue q SET lease_until = now() + $5 FROM free
+                 WHERE q.tenant_id = free.tenant_id AND q.run_id = free.run_id
+                 RETURNING q.tenant_id, q.run_id, q.epoch, q.urgent OR q.wake_at IS NOT NULL AS called
              )
-             UPDATE run_queue q SET lease_until = now() + $5
-             FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS held(tenant_id, run_id, epoch)
-             WHERE q.tenant_id = held.tenant_id AND q.run_id = held.run_id AND q.epoch = held.epoch AND q.lease_owner = $4
-             RETURNING q.run_id, (q.urgent OR q.wake_at IS NOT NULL) AS "called!""#,
+             SELECT a.tenant_id AS "tenant_id!", a.run_id AS "run_id!", a.epoch AS "epoch!", a.held AS "held!", r.called
+             FROM asked a LEFT JOIN renewed r ON r.tenant_id = a.tenant_id AND r.run_id = a.run_id AND r.epoch = a.epoch"#,
             &tenants,
             &runs,
             &epochs,
@@ -201,24 +240,26 @@ impl Store {
         .await
         .map_err(store_error)?;
         tx.commit().await?;
-        held.iter().filter(|row| row.called).for_each(|row| self.signals().tell(Signal::Inbox(row.run_id)));
-        Ok(held.into_iter().map(|row| row.run_id).collect())
+        let mut renewal = Renewal::default();
+        for row in rows {
+            let lease =
+                Lease { tenant_id: TenantId(row.tenant_id), run_id: RunId(row.run_id), epoch: row.epoch };
+            match row.called {
+                Some(called) => {
+                    renewal.renewed.insert(lease);
+                    if called {
+                        self.signals().tell(Signal::Inbox(row.run_id));
+                    }
+                }
+                None if row.held => {}
+                None => drop(renewal.lost.insert(lease)),
+            }
+        }
+        Ok(renewal)
     }
 }
 
 impl SystemTx {
-    /// Leaves word that a server lives; gives the database's time.
-    async fn server_seen(&mut self, server: Uuid) -> Result<DateTime<Utc>> {
-        sqlx::query_scalar!(
-            "INSERT INTO servers (server_id, seen_at) VALUES ($1, clock_timestamp())
-             ON CONFLICT (server_id) DO UPDATE SET seen_at = excluded.seen_at RETURNING seen_at",
-            server,
-        )
-        .fetch_one(self.conn())
-        .await
-        .map_err(store_error)
-    }
-
     /// Forgets servers that were not seen for a day; gives how many.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use answerable_faults::{self as faults, Point};
 use answerable_ports::{Clock, Signals, StoreError};
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Map;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, IntoArguments, PgPool, Postgres, Row as _, Transaction};
@@ -232,12 +233,23 @@ pub async fn migrate(url: &str) -> Result<(), StoreError> {
     let options = pg_options(url)?;
     let mut connection = options.connect().await.map_err(store_error)?;
     faults::before(Point::Migrate);
-    MIGRATIONS
-        .run_direct(None, &mut connection, false)
-        .await
-        .map_err(|error| StoreError::Broken(error.to_string()))?;
+    // A newer server may have migrated further: this one works on that as well, and may be started again.
+    let migrations = sqlx::migrate::Migrator { ignore_missing: true, ..sqlx::migrate!("../../migrations") };
+    migrations.run_direct(None, &mut connection, false).await.map_err(migration_error)?;
     faults::after(Point::Migrate);
     Ok(())
+}
+
+/// A database that goes away in the midst of a migration has rolled it back: it is tried again.
+fn migration_error(error: MigrateError) -> StoreError {
+    match error {
+        MigrateError::Execute(error) => store_error(error),
+        MigrateError::ExecuteMigration(error, version) => match store_error(error) {
+            StoreError::Broken(why) => StoreError::Broken(format!("migration {version}: {why}")),
+            away => away,
+        },
+        error => StoreError::Broken(error.to_string()),
+    }
 }
 
 /// Makes the partitions of the weeks to come, as the role that owns the tables.

@@ -1,6 +1,6 @@
 //! [`RunStore`]: the engine's side of the store, put together from the resources.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use answerable_core::id::{LedgerId, TenantId};
@@ -8,7 +8,7 @@ use answerable_core::run::KeyHolder;
 use answerable_core::tool::{ErrorCode, ResultStatus, ToolResult};
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
-use answerable_ports::{Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, RunStore, Wake};
+use answerable_ports::{Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, Renewal, RunStore, Wake};
 use async_trait::async_trait;
 use secrecy::SecretString;
 use uuid::Uuid;
@@ -88,7 +88,7 @@ impl RunStore for EngineStore {
         self.store.put_back(server, held).await
     }
 
-    async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<BTreeSet<Uuid>> {
+    async fn renew(&self, server: Uuid, leases: &[Lease], lease_for: Duration) -> Result<Renewal> {
         self.store.renew(server, leases, lease_for).await
     }
 

@@ -53,9 +53,21 @@ impl TestDatabase {
     /// What kept it from being made.
     pub async fn create() -> Result<Self, Error> {
         let cluster = CLUSTER.get_or_try_init(Cluster::start).await?;
+        Self::copy_of(cluster, cluster.template()).await
+    }
+
+    /// The same without any migration, for whoever brings their own.
+    ///
+    /// # Errors
+    /// What kept it from being made.
+    pub async fn empty() -> Result<Self, Error> {
+        Self::copy_of(CLUSTER.get_or_try_init(Cluster::start).await?, "template0").await
+    }
+
+    async fn copy_of(cluster: &Cluster, template: &str) -> Result<Self, Error> {
         let name = format!("answerable_test_{}", Uuid::now_v7().simple());
         let mut connection = connect(&cluster.url("postgres")?).await?;
-        let create = format!("CREATE DATABASE {name} TEMPLATE {}", cluster.template());
+        let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
         execute(&mut connection, create).await?;
         Ok(Self { url: cluster.url(&name)?, name, maintenance_url: cluster.url("postgres")? })
     }

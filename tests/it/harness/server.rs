@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::net::TcpListener;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ const SHOWN: u64 = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Server {
     url: String,
+    program: PathBuf,
     settings: Vec<(String, String)>,
     operator_key: String,
     process: Mutex<Option<Process>>,
@@ -48,40 +50,41 @@ impl Server {
 
     /// Starts a server and does not wait for it.
     pub(crate) fn launch(database_url: &str, more: &[(&str, &str)]) -> Self {
-        let id = || Uuid::new_v4().simple().to_string();
-        let operator_key = format!("operator-{}", id());
-        let lease = LEASE.as_millis().to_string();
-        let mut settings: Vec<(String, String)> = [
-            ("DATABASE_URL", database_url),
-            ("ANSWERABLE_OPERATOR_KEY", &operator_key),
-            ("ANSWERABLE_SECRET_KEY", &(id() + &id())),
-            ("ANSWERABLE_EGRESS_ALLOW", "127.0.0.0/8"),
-            ("ANSWERABLE_LEASE_MS", &lease),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec();
-        settings.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        Self::of(settings, operator_key)
+        let (settings, operator_key) = settings(database_url, more);
+        Self::of(binary().to_owned(), settings, operator_key)
     }
 
     /// One more server with the same database and keys, ready to answer.
     pub(crate) async fn beside(&self) -> Self {
-        let server = Self::of(self.settings.clone(), self.operator_key.clone());
+        self.beside_of(&self.program).await
+    }
+
+    /// The same of another program.
+    pub(crate) async fn beside_of(&self, program: &Path) -> Self {
+        let server = Self::of(program.to_owned(), self.settings.clone(), self.operator_key.clone());
         server.ready().await;
         server
     }
 
-    fn of(settings: Vec<(String, String)>, operator_key: String) -> Self {
+    /// A server of another program than the one under test, on a database of its own.
+    pub(crate) async fn start_of(program: &Path, database: &TestDatabase) -> Self {
+        let settings = settings(&database.url, &[]);
+        let server = Self::of(program.to_owned(), settings.0, settings.1);
+        server.ready().await;
+        server
+    }
+
+    fn of(program: PathBuf, settings: Vec<(String, String)>, operator_key: String) -> Self {
         let log = tempfile::tempfile().expect("a file for the log");
         let url = format!("http://127.0.0.1:{}", free_port());
-        let server = Self { url, settings, operator_key, process: Mutex::new(None), log };
+        let server = Self { url, program, settings, operator_key, process: Mutex::new(None), log };
         server.spawn();
         server
     }
 
     /// The program with this server's settings and no others.
     fn program(&self) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(&self.program);
         for (name, _) in std::env::vars_os() {
             let ours = ["ANSWERABLE_", "OTEL_", "PG"]
                 .iter()
@@ -108,7 +111,7 @@ impl Server {
         command.args(["serve", "--listen", self.url.trim_start_matches("http://")]);
         let output = || self.log.try_clone().expect("one more handle of the log");
         command.stdout(output()).stderr(output());
-        let process = Process::spawn(command).unwrap_or_else(|e| panic!("{}: {e}", binary().display()));
+        let process = Process::spawn(command).unwrap_or_else(|e| panic!("{}: {e}", self.program.display()));
         *self.process() = Some(process);
     }
 
@@ -210,4 +213,22 @@ impl Drop for Server {
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address").port()
+}
+
+/// A server's settings, and the operator's key among them.
+fn settings(database_url: &str, more: &[(&str, &str)]) -> (Vec<(String, String)>, String) {
+    let id = || Uuid::new_v4().simple().to_string();
+    let operator_key = format!("operator-{}", id());
+    let lease = LEASE.as_millis().to_string();
+    let mut settings: Vec<(String, String)> = [
+        ("DATABASE_URL", database_url),
+        ("ANSWERABLE_OPERATOR_KEY", &operator_key),
+        ("ANSWERABLE_SECRET_KEY", &(id() + &id())),
+        ("ANSWERABLE_EGRESS_ALLOW", "127.0.0.0/8"),
+        ("ANSWERABLE_LEASE_MS", &lease),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec();
+    settings.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    (settings, operator_key)
 }

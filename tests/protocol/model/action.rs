@@ -1,7 +1,7 @@
 //! What may happen next.
 
 use crate::protocol::Protocol;
-use crate::state::{Call, LEASE, Message, Mode, Stage, Task, World};
+use crate::state::{Call, LEASE, Message, Mode, Row, Stage, Task, World};
 
 /// One step of anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(crate) enum Action {
     Renew { server: usize },
     /// The same, but the answer is lost.
     RenewUnheard { server: usize },
+    /// A server gives back what it has and doesn't know of, after a claim that had no answer.
+    PutBack { server: usize },
     /// A server gives up its runs because it could not renew.
     Fence { server: usize },
     /// The model has answered: the server commits that the call will be sent.
@@ -90,14 +92,20 @@ impl Protocol {
             Mode::Stopped => return actions.push(Action::Resume { server }),
             Mode::Up => {}
         }
-        if !state.is_idle() {
+        // Without leases it still leaves word that it lives.
+        if !state.is_idle() || world.rows.iter().any(|row| waits_for_word(row, server)) {
             actions.push(Action::Renew { server });
+        }
+        if !state.is_idle() {
             if self.bounds.losses {
                 actions.push(Action::RenewUnheard { server });
             }
             if self.guards.self_fence && state.fence_left == 0 {
                 actions.push(Action::Fence { server });
             }
+        }
+        if state.unsure && !is_claiming(world, server) {
+            actions.push(Action::PutBack { server });
         }
         if state.found.is_some() {
             actions.push(Action::Take { server });
@@ -182,6 +190,10 @@ fn of_net(protocol: &Protocol, world: &World, actions: &mut Vec<Action>) {
             actions.push(Action::Lose(*message));
         }
     }
+}
+
+fn waits_for_word(row: &Row, server: usize) -> bool {
+    row.suspect == Some(server) || row.seen.lapsed.is_some_and(|(lapsed, _)| lapsed == server)
 }
 
 fn is_claiming(world: &World, by: usize) -> bool {

@@ -6,17 +6,46 @@ use crate::state::{Call, CommitId, LEASE, Row, Write};
 impl Row {
     /// A run that nobody has goes to a server.
     pub(crate) fn claim(&mut self, server: usize) {
+        self.release();
         self.owner = Some(server);
         self.epoch += 1;
         self.lease_left = LEASE;
-        self.left = false;
+    }
+
+    /// Deaths, as whoever claims the run is told.
+    pub(crate) fn deaths(&self) -> u8 {
+        self.deaths + u8::from(self.suspect.is_some())
+    }
+
+    /// A server left word that it lives.
+    pub(crate) fn seen(&mut self, server: usize) {
+        if self.suspect == Some(server) {
+            self.suspect = None;
+        }
+        if let Some((_, before)) = self.seen.lapsed.take_if(|(lapsed, _)| *lapsed == server) {
+            self.seen.false_death |= self.deaths() > before;
+        }
+    }
+
+    /// A server's process is gone.
+    pub(crate) fn gone(&mut self, server: usize) {
+        if self.owner == Some(server) {
+            self.owner_gone = true;
+            self.left = true;
+        }
+        self.deaths += u8::from(self.suspect.take_if(|suspect| *suspect == server).is_some());
+        self.seen.lapsed.take_if(|(lapsed, _)| *lapsed == server);
     }
 
     /// A lease that ran out goes to a server.
     pub(crate) fn reclaim(&mut self, guards: Guards, server: usize) {
         if guards.recovery_counter {
-            self.deaths += 1;
-            self.seen.false_death |= !self.left;
+            self.seen.false_suspicion |= !self.left;
+            // Whoever was not seen again until now has died.
+            self.deaths = self.deaths();
+            self.suspect = self.owner.filter(|_| !self.owner_gone && guards.seen_again);
+            self.seen.lapsed = self.owner.filter(|_| !self.owner_gone).map(|owner| (owner, self.deaths));
+            self.deaths += u8::from(self.suspect.is_none());
         }
         self.seen.taken_over = true;
         self.claim(server);
@@ -72,5 +101,6 @@ impl Row {
         self.owner = None;
         self.lease_left = 0;
         self.left = false;
+        self.owner_gone = false;
     }
 }

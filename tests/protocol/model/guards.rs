@@ -23,6 +23,8 @@ pub(crate) struct Guards {
     pub(crate) intent_first: bool,
     /// Taking over a lease that ran out counts as a death of the run's server.
     pub(crate) recovery_counter: bool,
+    /// No longer if that server is seen again.
+    pub(crate) seen_again: bool,
     /// A server that can't renew gives up its runs after two thirds of the lease.
     pub(crate) self_fence: bool,
     /// That time is counted from when the claim was asked for, not from its answer.
@@ -38,18 +40,7 @@ pub(crate) struct Guards {
 }
 
 impl Guards {
-    /// What the code has today. The rest is in `missing.rs`.
-    pub(crate) const CODE: Self = Self {
-        repeat_epoch: false,
-        claim_age: false,
-        unheard_claims: false,
-        look_before_send: false,
-        drop_unsent: false,
-        let_go: false,
-        ..Self::ALL
-    };
-
-    /// All of them.
+    /// All of them, as the code has them.
     pub(crate) const ALL: Self = Self {
         epoch: true,
         seq: true,
@@ -61,6 +52,7 @@ impl Guards {
         second_look: true,
         intent_first: true,
         recovery_counter: true,
+        seen_again: true,
         self_fence: true,
         claim_age: true,
         unheard_claims: true,

@@ -13,14 +13,16 @@ pub(crate) const ONE_OPEN: &str = "two servers that are awake never have one cal
 pub(crate) const TOLD: &str = "only the owner of a run is told to go on with it";
 pub(crate) const LET_GO: &str = "nobody keeps a run that it has given up";
 pub(crate) const FINAL: &str = "an ended run never changes";
+pub(crate) const TRUE_SUSPICIONS: &str =
+    "a server is taken for dead only if it died, slept or was out of reach";
 pub(crate) const TRUE_DEATHS: &str =
-    "a death is counted only for a server that died, slept or was out of reach";
+    "a server that is seen again before the next lease runs out counts as no death";
 pub(crate) const LIMIT: &str = "a run kills at most one server more than it may";
 pub(crate) const PLACES: &str = "a tenant has no more runs claimed than it has places";
 
 /// All that must always hold.
-pub(crate) const ALWAYS: [&str; 10] =
-    [ONCE, INTENT, FENCED, ONE_OPEN, TOLD, LET_GO, FINAL, TRUE_DEATHS, LIMIT, PLACES];
+pub(crate) const ALWAYS: [&str; 11] =
+    [ONCE, INTENT, FENCED, ONE_OPEN, TOLD, LET_GO, FINAL, TRUE_SUSPICIONS, TRUE_DEATHS, LIMIT, PLACES];
 
 pub(crate) const FINISHES: &str = "a run finishes";
 pub(crate) const TAKEN_OVER: &str = "a run is taken over and finishes";
@@ -42,6 +44,9 @@ pub(crate) fn all() -> Vec<Property<Protocol>> {
         Property::always(TOLD, |_, world: &World| world.rows.iter().all(|row| !row.seen.misled)),
         Property::always(LET_GO, |_, world: &World| world.rows.iter().all(|row| !row.seen.kept_idle)),
         Property::always(FINAL, |_, world: &World| world.rows.iter().all(|row| !row.seen.late_write)),
+        Property::always(TRUE_SUSPICIONS, |_, world: &World| {
+            world.rows.iter().all(|row| !row.seen.false_suspicion)
+        }),
         Property::always(TRUE_DEATHS, |_, world: &World| world.rows.iter().all(|row| !row.seen.false_death)),
         Property::always(LIMIT, |protocol: &Protocol, world: &World| {
             world.rows.iter().all(|row| row.seen.kills <= protocol.bounds.deaths + 1)

@@ -52,6 +52,14 @@ impl Protocol {
         for server in world.servers.iter_mut().filter(|server| server.is_idle()) {
             server.fence_left = FENCE;
         }
+        // Nobody will be told of deaths any more.
+        for row in world.rows.iter_mut().filter(|row| row.is_ended() || row.epoch >= self.bounds.epochs) {
+            (row.deaths, row.suspect, row.seen.lapsed) = (0, None, None);
+        }
+        for (at, server) in world.servers.iter_mut().enumerate().filter(|(_, server)| server.unsure) {
+            let mut rows = world.rows.iter().enumerate();
+            server.unsure = rows.any(|(run, row)| row.owner == Some(at) && !server.holds(run));
+        }
         let (rows, servers, guards) = (&world.rows, &world.servers, self.guards);
         let awaited = |server: usize, run: usize, epoch: u8| {
             servers[server].tasks[run].is_some_and(|task: Task| task.epoch == epoch)
@@ -82,6 +90,7 @@ impl Protocol {
             Action::Lose(message) => self.lose(world, message),
             Action::Renew { server } => self.renew(world, server, true),
             Action::RenewUnheard { server } => self.renew(world, server, false),
+            Action::PutBack { server } => put_back(world, server),
             Action::Fence { server } => self.fence(world, server),
             Action::Decide { server, run } => {
                 self.ask(world, (server, run), Stage::Committing(Write::Intent(1)));
@@ -119,7 +128,10 @@ impl Protocol {
                 world.servers[server].draining = true;
             }
             Action::Restart { server } => world.servers[server] = Server::fresh(self.bounds.runs),
-            Action::Exit { server } => world.servers[server].mode = Mode::Down,
+            Action::Exit { server } => {
+                world.servers[server].mode = Mode::Down;
+                world.rows.iter_mut().for_each(|row| row.gone(server));
+            }
             _ => {}
         }
     }
@@ -135,7 +147,7 @@ impl Protocol {
         if !killed {
             world.faults.crashes -= 1;
         }
-        world.rows.iter_mut().filter(|row| row.owner == Some(server)).for_each(|row| row.left = true);
+        world.rows.iter_mut().for_each(|row| row.gone(server));
         world.servers[server] = Server { mode: Mode::Down, ..Server::fresh(self.bounds.runs) };
         // Nobody is there to hear them.
         world.net.retain(|message| message.receiver() != Some(server));
@@ -148,7 +160,7 @@ impl Protocol {
         } else {
             row.claim(server)
         }
-        let (epoch, deaths) = (row.epoch, row.deaths);
+        let (epoch, deaths) = (row.epoch, row.deaths());
         world.net.insert(Message::Claimed { server, run, epoch, deaths, age: 0 });
     }
 
@@ -192,14 +204,29 @@ impl Protocol {
             && world.rows[run].owner == Some(server)
             && world.rows[run].epoch == epoch
         {
-            world.rows[run].release();
+            world.servers[server].unsure = true;
+        }
+    }
+}
+
+/// What it works on stays, and so does what others have.
+fn put_back(world: &mut World, server: usize) {
+    let state = &mut world.servers[server];
+    state.unsure = false;
+    for (run, row) in world.rows.iter_mut().enumerate() {
+        if row.owner == Some(server) && !state.holds(run) {
+            row.release();
         }
     }
 }
 
 fn tick(world: &mut World) {
-    for row in world.rows.iter_mut().filter(|row| row.owner.is_some()) {
+    for (run, row) in world.rows.iter_mut().enumerate() {
+        let Some(owner) = row.owner else { continue };
         row.lease_left = row.lease_left.saturating_sub(1);
+        // It would have put the run back if it had reached the database.
+        let state = &world.servers[owner];
+        row.left |= row.lease_left == 0 && state.unsure && !state.holds(run);
     }
     for server in &mut world.servers {
         server.fence_left = server.fence_left.saturating_sub(1);

@@ -31,7 +31,9 @@ impl Protocol {
         }
         if self.guards.claim_age {
             if age >= FENCE {
+                // It is given back. If that doesn't arrive, the database is out of reach.
                 world.rows[run].left = true;
+                world.net.insert(Message::HandBack { server, run, epoch });
                 return;
             }
             state.fence_left = state.fence_left.min(FENCE - age);
@@ -128,6 +130,7 @@ impl Protocol {
 
     /// All leases are renewed at once; those that are another's are lost, and their work stops.
     pub(crate) fn renew(&self, world: &mut World, server: usize, heard: bool) {
+        world.rows.iter_mut().for_each(|row| row.seen(server));
         for (row, slot) in world.rows.iter_mut().zip(&mut world.servers[server].tasks) {
             let Some(task) = slot else { continue };
             let given_up = matches!(task.stage, Stage::GivenUp { .. });
@@ -153,6 +156,8 @@ impl Protocol {
         world.rows.iter_mut().filter(|row| row.owner == Some(server)).for_each(|row| row.left = true);
         world.servers[server].tasks.iter_mut().for_each(|slot| self.give_up(slot));
         world.servers[server].fence_left = FENCE;
+        // Its claims fare no better than its renewals.
+        world.servers[server].unsure = self.guards.unheard_claims;
     }
 
     /// All work on a run stops, but for a write that nobody will send again.

@@ -56,7 +56,11 @@ pub(crate) struct Seen {
     pub(crate) misled: bool,
     /// Its lease was renewed by a server that had given it up.
     pub(crate) kept_idle: bool,
-    /// A death was counted, but nobody had died, slept or been out of reach.
+    /// A server was taken for dead that had not died, slept or been out of reach.
+    pub(crate) false_suspicion: bool,
+    /// Who let its lease run out last, if that process lives, and the deaths before.
+    pub(crate) lapsed: Option<(usize, u8)>,
+    /// That server is there again, and it counts as a death still.
     pub(crate) false_death: bool,
     /// Servers that the call killed.
     pub(crate) kills: u8,
@@ -74,7 +78,12 @@ pub(crate) struct Row {
     pub(crate) owner: Option<usize>,
     /// Ticks until the lease ends by the database's clock.
     pub(crate) lease_left: u8,
+    /// Deaths that are sure.
     pub(crate) deaths: u8,
+    /// Who let its lease run out last: one more death, unless it is seen again.
+    pub(crate) suspect: Option<usize>,
+    /// The owner's process is gone, and nobody will see it again.
+    pub(crate) owner_gone: bool,
     /// The owner of the present lease crashed, slept, gave up or was out of reach; for the properties alone.
     pub(crate) left: bool,
     pub(crate) seen: Seen,
@@ -90,6 +99,8 @@ impl Row {
             owner: None,
             lease_left: 0,
             deaths: 0,
+            suspect: None,
+            owner_gone: false,
             left: false,
             seen: Seen::default(),
         }
@@ -143,6 +154,8 @@ pub(crate) enum Mode {
 pub(crate) struct Server {
     pub(crate) mode: Mode,
     pub(crate) draining: bool,
+    /// It may have a run that it doesn't know of: a claim had no answer.
+    pub(crate) unsure: bool,
     /// Ticks until it gives up its runs, by its own clock. All its leases are renewed together, so it is one number.
     pub(crate) fence_left: u8,
     /// A run that it found when it looked, where looking and taking are not one.
@@ -153,7 +166,14 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn fresh(runs: usize) -> Self {
-        Self { mode: Mode::Up, draining: false, fence_left: FENCE, found: None, tasks: vec![None; runs] }
+        Self {
+            mode: Mode::Up,
+            draining: false,
+            unsure: false,
+            fence_left: FENCE,
+            found: None,
+            tasks: vec![None; runs],
+        }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -162,6 +182,11 @@ impl Server {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.tasks.iter().all(Option::is_none)
+    }
+
+    /// It works on the run, and not only waits for what becomes of a write.
+    pub(crate) fn holds(&self, run: usize) -> bool {
+        self.tasks[run].is_some_and(|task| !matches!(task.stage, Stage::GivenUp { .. }))
     }
 }
 

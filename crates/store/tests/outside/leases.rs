@@ -121,7 +121,7 @@ async fn a_dead_servers_run_is_another_ones_with_a_death() {
         "{taken:?}"
     );
     let held = world.engine.renew(world.server, &[brief[0].lease], LONG).await.expect("renewed");
-    assert!(held.is_empty(), "the old owner has lost it");
+    assert!(held.lost.contains(&brief[0].lease) && held.renewed.is_empty(), "the old owner has lost it");
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_clock_that_was_set_back_leaves_no_run_lying() {
         sqlx::query_scalar(until).bind(run.0).fetch_one(&mut world.superuser().await).await.expect("a row");
     assert!(mended);
     let held = world.engine.renew(world.server, &[lease], LONG).await.expect("an answer");
-    assert!(held.contains(&run.0), "nothing was taken from it");
+    assert!(held.renewed.contains(&lease), "nothing was taken from it");
 }
 
 async fn reclaimed(world: &World, run: RunId) -> Option<Claimed> {
@@ -211,4 +211,20 @@ async fn only_a_server_that_never_comes_back_has_died() {
         "UPDATE run_queue SET lease_owner = NULL, lease_until = NULL, wake_at = now() WHERE run_id = $1";
     sqlx::query(hand_back).bind(run.0).execute(&mut world.superuser().await).await.expect("given back");
     assert_eq!(claimed(&world, run).await.expect("due").deaths, 3);
+}
+
+#[tokio::test]
+async fn a_cancel_does_not_wait_for_a_silent_servers_lease() {
+    let world = World::new().await;
+    let run = world.start(|_| ()).await.expect("a run");
+    let lease = claimed(&world, run).await.expect("due").lease;
+    assert_eq!(reclaimed(&world, run).await, None);
+    let mut tx = world.tx().await;
+    assert!(tx.run_cancel(run, None).await.expect("an answer"));
+    tx.commit().await.expect("committed");
+    world.engine.renew(world.server, &[lease], LONG).await.expect("it lives");
+    assert_eq!(reclaimed(&world, run).await, None, "its server will see to it");
+    let silent = "UPDATE servers SET seen_at = now() - interval '2 seconds'";
+    sqlx::query(silent).execute(&mut world.superuser().await).await.expect("changed");
+    assert!(reclaimed(&world, run).await.is_some(), "its server doesn't");
 }

@@ -12,7 +12,7 @@ mod late;
 mod leases;
 mod outliving;
 mod pruning;
-
+mod renewing;
 mod settling;
 mod walls;
 mod world;

@@ -3,7 +3,7 @@
 use futures::FutureExt as _;
 
 use super::{Fault, Scene, Told, numbers};
-use crate::stage::{RECOVERY, Result, kill_and_measure};
+use crate::stage::{RECOVERY, Result, busiest, kill_and_measure};
 
 /// One server, with its runs' time until another server has them.
 pub(super) const ONE: Fault = Fault {
@@ -26,7 +26,7 @@ pub(super) const ALL: Fault =
 async fn one(scene: &mut Scene<'_>) -> Result<Told> {
     let mut words = Vec::new();
     for _ in scene.times(3) {
-        let victim = scene.server();
+        let victim = busiest(scene.stage).await?;
         let taken = kill_and_measure(scene.stage, victim.index).await?;
         words.push(format!("server {} killed, {taken} of its runs taken over", victim.index));
         // The next one must find the others whole.

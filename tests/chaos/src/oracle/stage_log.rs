@@ -21,7 +21,34 @@ pub(super) fn stopped(stage: &[Value]) -> Vec<Stopped> {
         let to = stage[n..].iter().find(same).map_or(u64::MAX - UNWINDS_MS, at_ms);
         all.push(Stopped { from_ms: at_ms(line), to_ms: to + UNWINDS_MS });
     }
+    // A database whose clock jumps ahead ends every lease at that moment, and owners learn of it when they renew.
+    let steps = stage.iter().filter(|line| line["what"] == "clock" && !line["database"].is_null());
+    all.extend(
+        steps.map(|line| Stopped { from_ms: at_ms(line), to_ms: at_ms(line) + lease_ms(stage) + UNWINDS_MS }),
+    );
     all
+}
+
+fn lease_ms(stage: &[Value]) -> u64 {
+    stage.iter().find_map(|line| line["lease_ms"].as_u64()).unwrap_or_default()
+}
+
+/// How often a run may at most have had to begin a turn again in a time because something was broken, with nobody's death:
+/// an owner that can't reach the database gives its runs up. None where nothing was broken.
+pub(super) fn upsets(stage: &[Value], from_ms: u64, to_ms: u64) -> usize {
+    let (mut begun, mut faults) = (None, 0);
+    for line in stage {
+        match line["what"].as_str() {
+            Some("fault.begin") => begun = Some(at_ms(line)),
+            Some("calm") => {
+                faults += usize::from(begun.is_some_and(|begun| begun <= to_ms && at_ms(line) >= from_ms));
+                begun = None;
+            }
+            _ => {}
+        }
+    }
+    // At most so many things are broken by one fault.
+    (faults + usize::from(begun.is_some_and(|begun| begun <= to_ms))) * 6
 }
 
 /// Whether a server stood still then, or had just gone on.
@@ -49,7 +76,7 @@ pub(super) fn deaths(stage: &[Value], from_ms: u64, to_ms: u64) -> usize {
 /// How often the owner of one run can have died in a time at most: who takes a run over waits for the rest of the lease,
 /// of which a renewal leaves three quarters.
 pub(super) fn owners_died(stage: &[Value], from_ms: u64, to_ms: u64) -> usize {
-    let lease = stage.iter().find_map(|line| line["lease_ms"].as_u64()).unwrap_or_default();
+    let lease = lease_ms(stage);
     let (mut died, mut next) = (0, from_ms);
     for line in stage.iter().filter(|line| line["what"] == "death") {
         if (next..=to_ms).contains(&at_ms(line)) {

@@ -7,6 +7,7 @@ mod outside;
 mod plan;
 mod play;
 mod say;
+mod tally;
 mod tell;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::stage::{Error, Result};
 pub use folder::Folder;
 pub use play::{Outcome, play};
 pub use say::say;
+pub use tally::Tally;
 pub use tell::tell;
 
 /// What a round is to be.

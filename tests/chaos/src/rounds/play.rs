@@ -1,6 +1,5 @@
 //! Plays a round.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -9,12 +8,13 @@ use serde_json::json;
 use super::findings::{self, Finding};
 use super::outside::Outside;
 use super::plan::Plan;
+use super::tally::Tally;
 use super::{Options, SERVERS, say};
 use crate::clients::{Clients, Endpoints, Settings};
 use crate::faults::{Fault, Scene, Told};
 use crate::oracle;
 use crate::report::Report;
-use crate::stage::{Error, Plot, RECOVERY, Result, Stage};
+use crate::stage::{Error, Launch, Plot, RECOVERY, Result, Stage, millis};
 use crate::witness::drawn;
 
 /// How long one fault may take; the longest waits a minute and a half for six deaths.
@@ -31,8 +31,8 @@ pub struct Outcome {
     pub report: Report,
     /// What the stage saw.
     pub findings: Vec<Finding>,
-    /// Faults that happened, by kind.
-    pub faults: BTreeMap<&'static str, usize>,
+    /// What each kind of fault did.
+    pub tally: Tally,
 }
 
 impl Outcome {
@@ -59,7 +59,7 @@ struct Round<'r> {
     clients: Clients,
     begun: Instant,
     findings: Vec<Finding>,
-    faults: BTreeMap<&'static str, usize>,
+    tally: Tally,
 }
 
 /// Plays a round and judges it.
@@ -109,7 +109,7 @@ impl<'r> Round<'r> {
             clients,
             begun: Instant::now(),
             findings: Vec::new(),
-            faults: BTreeMap::new(),
+            tally: Tally::default(),
         })
     }
 
@@ -128,52 +128,51 @@ impl<'r> Round<'r> {
 
     async fn one(&mut self, n: u64, fault: Fault) -> Result<()> {
         self.outside.check()?;
-        let at = self.begun.elapsed().as_secs();
-        self.stage.journal.note("fault.begin", json!({"n": n, "fault": fault.name}));
-        let mut scene = Scene::new(
-            &self.stage,
-            &self.clients,
-            drawn(self.options.seed, &["fault", &n.to_string()]),
-            self.options.brief,
-        );
-        let told = tokio::time::timeout(LONGEST, fault.run(&mut scene)).await;
-        let told = told.map_err(|_| Error::says(format!("the fault {} takes too long", fault.name)))??;
-        self.stage.heal().await?;
-        let (how, words) = match &told {
-            Told::Done(words) => ("done", words),
-            Told::Skipped(words) => ("skipped", words),
-            Told::Failed(words) => ("failed", words),
-        };
-        self.stage.journal.note("fault.end", json!({"n": n, "fault": fault.name, "how": how, "told": words}));
-        say(format!(
-            "{at:>4} s  {:<16} {}{words}",
-            fault.name,
-            if how == "done" { String::new() } else { format!("{how}: ") }
-        ));
-        match told {
-            Told::Done(_) => *self.faults.entry(fault.name).or_default() += 1,
-            Told::Skipped(_) => return Ok(()),
-            Told::Failed(words) => self.find("fault", format!("{}: {words}", fault.name)),
-        }
+        let (at, runs, broken) =
+            (self.begun.elapsed().as_secs(), self.clients.accepted(), self.findings.len());
+        let told = self.make(n, fault).await?;
         let healed = Instant::now();
         let late = self.stage.not_ready(RECOVERY).await;
+        let recovery = healed.elapsed();
+        let (how, words) = word(&told);
+        say(format!("{at:>4} s  {:<16} {how}{words}", fault.name));
+        match told {
+            Told::Failed(words) => self.find("fault", format!("{}: {words}", fault.name)),
+            Told::Done(_) | Told::Skipped(_) => {}
+        }
         if !late.is_empty() {
             self.find(
                 "recovery",
                 format!("after {}: servers {late:?} not ready within {RECOVERY:?}", fault.name),
             );
         }
-        // A calm moment, in which what waits gets on.
-        let pause = if self.options.brief {
-            400
-        } else {
-            1000 + drawn(self.options.seed, &["calm", &n.to_string()]) % 2500
-        };
-        tokio::time::sleep(Duration::from_millis(pause)).await;
-        self.stage
-            .journal
-            .note("calm", json!({"n": n, "recovered_in_ms": crate::stage::millis(healed.elapsed())}));
+        self.stage.journal.note("calm", json!({"n": n, "recovered_in_ms": millis(recovery)}));
+        if !how.starts_with("skipped") {
+            let (runs, broken) = (self.clients.accepted() - runs, self.findings.len() - broken);
+            self.tally.add(fault.name, runs, recovery, broken);
+            self.rest(n).await;
+        }
         Ok(())
+    }
+
+    async fn make(&self, n: u64, fault: Fault) -> Result<Told> {
+        self.stage.journal.note("fault.begin", json!({"n": n, "fault": fault.name}));
+        let seed = drawn(self.options.seed, &["fault", &n.to_string()]);
+        let mut scene = Scene::new(&self.stage, &self.clients, seed, self.options.brief);
+        let told = tokio::time::timeout(LONGEST, fault.run(&mut scene)).await;
+        let told = told.map_err(|_| Error::says(format!("the fault {} takes too long", fault.name)))??;
+        self.stage.heal().await?;
+        let (how, words) = word(&told);
+        let how = if how.is_empty() { "done" } else { how.trim_end_matches(": ") };
+        self.stage.journal.note("fault.end", json!({"n": n, "fault": fault.name, "how": how, "told": words}));
+        Ok(told)
+    }
+
+    /// A calm moment, in which what waits gets on.
+    async fn rest(&self, n: u64) {
+        let usual = 1000 + drawn(self.options.seed, &["calm", &n.to_string()]) % 2500;
+        let pause = if self.options.brief { 400 } else { usual };
+        tokio::time::sleep(Duration::from_millis(pause)).await;
     }
 
     fn find(&mut self, check: &'static str, detail: String) {
@@ -182,14 +181,30 @@ impl<'r> Round<'r> {
     }
 
     async fn end(mut self) -> Result<Outcome> {
-        say("all healed; waiting for the runs to end");
+        say(format!("{:>4} s  all healed; waiting for the runs to end", self.begun.elapsed().as_secs()));
         self.stage.heal().await?;
+        // Whatever a server was started with to suffer ends with its life. Where nobody suffered, nobody shall.
+        if self.tally.count() > 0 {
+            self.stage.servers.iter().for_each(|server| server.restart(Launch::default()));
+        }
+        let late = self.stage.not_ready(RECOVERY).await;
+        if !late.is_empty() {
+            self.find("recovery", format!("at the end: servers {late:?} not ready within {RECOVERY:?}"));
+        }
         self.clients.finish(LAST_RUNS).await;
         self.outside.check()?;
-        let report = oracle::judge(&self.options.dir, &self.clients)
-            .await
-            .map_err(|error| Error::says(error.to_string()))?;
+        let judged = oracle::judge(&self.options.dir, &self.clients).await;
+        let report = judged.map_err(|error| Error::says(error.to_string()))?;
         self.findings.extend(findings::at_the_end(&self.stage));
-        Ok(Outcome { report, findings: self.findings, faults: self.faults })
+        Ok(Outcome { report, findings: self.findings, tally: self.tally })
+    }
+}
+
+/// How it went, if not as usual, and what happened.
+fn word(told: &Told) -> (&'static str, &str) {
+    match told {
+        Told::Done(words) => ("", words),
+        Told::Skipped(words) => ("skipped: ", words),
+        Told::Failed(words) => ("failed: ", words),
     }
 }

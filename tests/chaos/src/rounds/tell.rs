@@ -4,9 +4,7 @@ use super::{Outcome, say};
 
 /// Prints what was checked and what was found; the last line sums it up.
 pub fn tell(outcome: &Outcome) {
-    for (kind, times) in &outcome.faults {
-        say(format!("{times:>4} x {kind}"));
-    }
+    say(outcome.tally.to_string());
     for finding in &outcome.findings {
         say(format!("RED  {}: {}", finding.check, finding.detail));
     }

@@ -21,8 +21,5 @@ pub(super) fn library() -> Option<PathBuf> {
 /// day is touched: what counts seconds (timeouts, sleeps) goes on as it does.
 pub(super) fn preload(command: &mut Command, library: &std::path::Path, how: (&str, &str)) {
     command.env("LD_PRELOAD", library).env(how.0, how.1);
-    command
-        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .env("NO_FAKE_STAT", "1")
-        .env("FAKETIME_CACHE_DURATION", "1");
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("NO_FAKE_STAT", "1").env("FAKETIME_NO_CACHE", "1");
 }

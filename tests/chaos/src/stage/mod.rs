@@ -29,7 +29,7 @@ pub use postgres::Postgres;
 pub use process::Process;
 pub use proxy::{Mode, Proxy};
 pub use server::{Common, Launch, Server};
-pub use takeover::kill_and_measure;
+pub use takeover::{busiest, kill_and_measure};
 
 /// The database of all servers.
 pub const DATABASE: &str = "answerable";

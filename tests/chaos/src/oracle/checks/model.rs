@@ -37,7 +37,8 @@ fn often(run: &Accepted, known: &RunFacts, lines: &[&ModelLine], facts: &Facts, 
     let last = lines.iter().map(|line| line.at_ms).max().unwrap_or_default();
     // A server that leaves hands a run back in the middle of a turn, and that is no death.
     let deaths = stage_log::deaths(&facts.stage, run.asked_ms, last);
-    let explained = failed + attempts.saturating_sub(1) + deaths;
+    let upsets = stage_log::upsets(&facts.stage, run.asked_ms, last);
+    let explained = failed + attempts.saturating_sub(1) + deaths + upsets;
     if again > explained {
         let what = format!(
             "{} ({}): {turns:?}, {failed} failures, attempt {attempts}, {deaths} deaths",

@@ -78,10 +78,10 @@ impl Talk {
     }
 }
 
-/// The first 32 hex digits in a row, as which a server names itself.
+/// The first 32 hex digits before a space: so a server names itself. What stands before them may look like digits, too.
 fn id_in(bytes: &[u8]) -> Option<Uuid> {
-    let digits = bytes.windows(32).find(|window| window.iter().all(u8::is_ascii_hexdigit))?;
-    Uuid::try_parse(std::str::from_utf8(digits).ok()?).ok()
+    let named = |window: &&[u8]| window[32] == b' ' && window[..32].iter().all(u8::is_ascii_hexdigit);
+    Uuid::try_parse(std::str::from_utf8(&bytes.windows(33).find(named)?[..32]).ok()?).ok()
 }
 
 fn begins(text: &[u8], word: &[u8]) -> bool {
@@ -114,7 +114,8 @@ mod tests {
         let bind: (u8, &[u8]) = (b'B', b"\0s1\0\0\0");
         assert_eq!(asks(&[(b'Q', b"commit\0"), (b'Q', b"LISTEN \"x\"\0")]), [Commit, Listen]);
         assert_eq!(asks(&[bind, parse, bind, (b'B', b"\0s2\0")]), [Else, Else, Commit, Else]);
-        let told: (u8, &[u8]) = (b'B', b"\0n\0\0\0answerable01a22a9354d4e7038c59bdaa276920fb w p1\0");
+        let told: (u8, &[u8]) =
+            (b'B', b"\0n\0\0\0answerable\0\0\0\x3501a22a9354d4e7038c59bdaa276920fb w p1\0");
         let id = Uuid::from_u128(0x01a2_2a93_54d4_e703_8c59_bdaa_2769_20fb);
         assert_eq!(asks(&[(b'P', b"n\0SELECT pg_notify($1, $2)\0"), told]), [Else, Asks::Notify(id)]);
         assert_eq!(asks(&[parse, (b'P', b"s1\0SELECT 1\0\0\0"), bind]), [Else, Else, Else]);

@@ -1,0 +1,296 @@
+//! Everything around the engine, in one hand: what it is to answer, and what it was asked.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use answerable_core::agent::AgentSpec;
+use answerable_core::id::{RunId, TenantId};
+use answerable_core::ledger::Outcome;
+use answerable_core::run::{Record, RunState, Stage};
+use answerable_core::tool::Attempt;
+use answerable_engine::{Engine, EngineConfig, EngineParts};
+use answerable_ports::commit::{Commit, Inbound, InboundBody};
+use answerable_ports::{Claimed, Clock, LateOutcome, Lease, LoadedRun, Observer, Signal, Signals};
+use serde_json::json;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// Longest wait for something that must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the engine asked or was seen to do, in order.
+#[derive(Debug, Clone)]
+pub(crate) enum Heard {
+    Renewed(Vec<Lease>),
+    PutBack(Vec<Uuid>),
+    HandedBack(Lease),
+    Loaded(Lease),
+    ClaimFailed,
+    Commit(Box<Commit>),
+    CommitFailed,
+    /// Preparing a call, it asks for secrets.
+    Prepares,
+    /// It doesn't wait for them any more.
+    PreparationDropped,
+    Sent,
+    /// It doesn't wait for the far side any more.
+    RequestDropped,
+    Late(LateOutcome),
+    Settled,
+    LeaseLost,
+}
+
+/// What becomes of renewals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewals {
+    Granted,
+    Refused,
+    /// Somebody is just at the rows.
+    Busy,
+    /// No answer comes.
+    Silent,
+}
+
+/// What becomes of commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Commits {
+    Stored,
+    Away,
+    Broken,
+}
+
+/// How everything behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Ways {
+    /// The tool that the model wants, once.
+    pub(crate) tool: &'static str,
+    pub(crate) renewals: Renewals,
+    /// Leases that are another's by now.
+    pub(crate) taken: HashSet<Lease>,
+    pub(crate) commits: Commits,
+    /// Claims fail from here on.
+    pub(crate) claims_fail: bool,
+    /// So long claims take to be answered.
+    pub(crate) claims_take: Duration,
+    /// The model answers once it has the call's result.
+    pub(crate) concludes: bool,
+    /// Secrets are given out.
+    pub(crate) gives_secrets: bool,
+    /// What the far side says; `None`: nothing yet.
+    pub(crate) answer: Option<Attempt>,
+    pub(crate) inbox: Vec<Inbound>,
+    /// The new owner of a run has said what it takes its call for.
+    pub(crate) owner_spoke: bool,
+}
+
+/// Everything around the engine.
+pub(crate) struct Desk {
+    pub(crate) ways: watch::Sender<Ways>,
+    heard: watch::Sender<Vec<Heard>>,
+    pub(crate) run: Mutex<LoadedRun>,
+    pub(crate) claims: Mutex<Vec<Claimed>>,
+    signals: Signals,
+}
+
+impl Desk {
+    /// With a new run to be claimed.
+    pub(crate) fn new() -> Arc<Self> {
+        Self::with(accepted(), Vec::new(), 0)
+    }
+
+    pub(crate) fn with(state: RunState, inbox: Vec<Inbound>, deaths: u32) -> Arc<Self> {
+        let ways = Ways {
+            tool: "pay",
+            renewals: Renewals::Granted,
+            taken: HashSet::new(),
+            commits: Commits::Stored,
+            claims_fail: false,
+            claims_take: Duration::ZERO,
+            concludes: true,
+            gives_secrets: true,
+            answer: None,
+            inbox: Vec::new(),
+            owner_spoke: true,
+        };
+        let desk = Self {
+            ways: watch::Sender::new(ways),
+            heard: watch::Sender::new(Vec::new()),
+            run: Mutex::new(loaded(state, inbox)),
+            claims: Mutex::default(),
+            signals: Signals::new().0,
+        };
+        desk.claims.lock().expect("no panic").push(Claimed { lease: desk.lease(1), deaths, may_start: true });
+        Arc::new(desk)
+    }
+
+    pub(crate) fn lease(&self, epoch: i64) -> Lease {
+        let run_id = self.run.lock().expect("no panic").state.run_id;
+        Lease { tenant_id: TenantId(run_id.0), run_id, epoch }
+    }
+
+    /// Lets an engine work at it.
+    pub(crate) fn start(self: &Arc<Self>, lease_for: Duration) -> Engine {
+        let config = EngineConfig {
+            server: Uuid::now_v7(),
+            lease_for,
+            max_running: 4,
+            drain_for: Duration::from_millis(100),
+            max_recoveries: 5,
+        };
+        let parts = EngineParts {
+            store: Arc::clone(self) as Arc<dyn answerable_ports::RunStore>,
+            models: Arc::clone(self) as Arc<dyn answerable_ports::ModelProvider>,
+            tools: Arc::clone(self) as Arc<dyn answerable_ports::ToolExecutor>,
+            signals: self.signals.clone(),
+            clock: Clock::default(),
+            observer: Arc::clone(self) as Arc<dyn Observer>,
+        };
+        Engine::start(config, parts)
+    }
+
+    pub(crate) fn now(&self, change: impl FnOnce(&mut Ways)) {
+        self.ways.send_modify(change);
+    }
+
+    pub(crate) fn note(&self, heard: Heard) {
+        self.heard.send_modify(|all| all.push(heard));
+    }
+
+    pub(crate) fn all(&self) -> Vec<Heard> {
+        self.heard.borrow().clone()
+    }
+
+    /// Waits until `found` finds something in what was heard.
+    pub(crate) async fn until<T>(&self, found: impl Fn(&[Heard]) -> Option<T>) -> T {
+        let mut heard = self.heard.subscribe();
+        let came = tokio::time::timeout(PATIENCE, heard.wait_for(|all| found(all).is_some())).await;
+        if came.is_err() {
+            panic!("it doesn't come: {:#?}", self.all());
+        }
+        found(&self.all()).expect("it was there")
+    }
+
+    /// Waits for `count` things of a kind.
+    pub(crate) async fn until_heard(&self, count: usize, kind: impl Fn(&Heard) -> bool) {
+        self.until(|all| (all.iter().filter(|heard| kind(heard)).count() >= count).then_some(())).await;
+    }
+
+    /// Waits until the request of a call leaves.
+    pub(crate) async fn sent(&self) {
+        self.until_heard(1, |heard| matches!(heard, Heard::Sent)).await;
+    }
+
+    pub(crate) fn sent_count(&self) -> usize {
+        self.all().iter().filter(|heard| matches!(heard, Heard::Sent)).count()
+    }
+
+    /// Waits for what becomes known of a call late.
+    pub(crate) async fn late(&self) -> LateOutcome {
+        self.until(|all| {
+            all.iter().find_map(|heard| match heard {
+                Heard::Late(late) => Some(late.clone()),
+                _ => None,
+            })
+        })
+        .await
+    }
+
+    /// What was committed of calls.
+    pub(crate) fn closed(&self) -> Vec<Outcome> {
+        let closed = |record| match record {
+            Record::LedgerClosed { outcome, .. } => Some(outcome),
+            _ => None,
+        };
+        self.commits().into_iter().flat_map(|commit| commit.records).filter_map(closed).collect()
+    }
+
+    pub(crate) fn commits(&self) -> Vec<Commit> {
+        let commit = |heard| match heard {
+            Heard::Commit(commit) => Some(*commit),
+            _ => None,
+        };
+        self.all().into_iter().filter_map(commit).collect()
+    }
+
+    pub(crate) async fn ended(&self) -> RunState {
+        self.until(|all| {
+            all.iter().find_map(|heard| match heard {
+                Heard::Commit(commit) if commit.state.is_ended() => Some(commit.state.clone()),
+                _ => None,
+            })
+        })
+        .await
+    }
+
+    /// Somebody cancels the run.
+    pub(crate) fn cancel(&self) {
+        let cancel = Inbound { number: 1, body: InboundBody::Cancel { reason: None } };
+        self.now(|ways| ways.inbox = vec![cancel]);
+        self.signals.tell(Signal::Inbox(self.lease(1).run_id.0));
+    }
+
+    /// Waits until so many more renewals were asked for, and gives what they asked.
+    pub(crate) async fn next_renewals(&self, count: usize) -> Vec<Vec<Lease>> {
+        let renewals = |all: &[Heard]| -> Vec<Vec<Lease>> {
+            let leases = |heard: &Heard| match heard {
+                Heard::Renewed(leases) => Some(leases.clone()),
+                _ => None,
+            };
+            all.iter().filter_map(leases).collect()
+        };
+        let before = renewals(&self.all()).len();
+        let after = self.until(|all| Some(renewals(all)).filter(|known| known.len() >= before + count)).await;
+        after[before..].to_vec()
+    }
+}
+
+impl Observer for Desk {
+    fn committed(&self, _: &[Record], _: Duration) {}
+    fn commit_failed(&self) {
+        self.note(Heard::CommitFailed);
+    }
+
+    fn taken_over(&self) {}
+
+    fn lease_lost(&self) {
+        self.note(Heard::LeaseLost);
+    }
+}
+
+/// A state whose call is out.
+pub(crate) fn is_out(commit: &Commit) -> bool {
+    commit.state.calls.iter().any(|call| matches!(call.stage, Stage::Out { .. }))
+}
+
+fn agent() -> AgentSpec {
+    let tool = |name: &str, idempotent: bool| {
+        json!({"name": name, "kind": "http", "risk": "low", "side_effect": "write", "idempotent": idempotent,
+            "http": {"url": "https://bank.example/", "headers": {"x-key": "{{secret.key}}"}}})
+    };
+    let agent = json!({"name": "a", "instructions": "x", "model": {"provider": "main", "model": "m"},
+        "policy": {"rules": [{"tool": "*", "effect": "allow"}]}, "tools": [tool("pay", false), tool("file", true)]});
+    serde_json::from_value(agent).expect("an agent")
+}
+
+fn accepted() -> RunState {
+    let at = chrono::Utc::now().timestamp_millis();
+    RunState::accepted(RunId(Uuid::now_v7()), agent().budgets, 1, at, None)
+}
+
+fn loaded(state: RunState, inbox: Vec<Inbound>) -> LoadedRun {
+    LoadedRun {
+        state,
+        seq: 0,
+        agent: agent(),
+        agent_hash: "h".into(),
+        agent_id: None,
+        thread_id: None,
+        context: json!({}),
+        trace_id: "0".repeat(32),
+        history: Vec::new(),
+        inputs: BTreeMap::new(),
+        known_inbox: inbox.last().map_or(0, |item| item.number),
+        inbox,
+    }
+}

@@ -1,0 +1,154 @@
+//! The store, as the desk has it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use answerable_core::id::TenantId;
+use answerable_core::run::{Event, KeyHolder};
+use answerable_core::tool::Attempt;
+use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
+use answerable_ports::store::Rules;
+use answerable_ports::{
+    Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, Renewal, RunStore, StoreError, Wake,
+};
+use async_trait::async_trait;
+use secrecy::SecretString;
+use serde_json::{Map, json};
+use uuid::Uuid;
+
+use crate::desk::{Commits, Desk, Heard, Renewals};
+
+/// An output that can't be stored.
+pub(crate) const UNSTORABLE: &str = "unstorable";
+
+fn is_unstorable(event: &Event) -> bool {
+    matches!(event, Event::ToolAttempted { outcome: Attempt::Succeeded(output), .. } if output.content == UNSTORABLE)
+}
+
+fn away<T>() -> Result<T, StoreError> {
+    Err(StoreError::Away("for a test".into()))
+}
+
+#[async_trait]
+impl RunStore for Desk {
+    async fn claim(&self, _: Uuid, _: usize, _: Duration, _: bool) -> Result<Vec<Claimed>, StoreError> {
+        let ways = self.ways.borrow().clone();
+        if ways.claims_fail {
+            self.note(Heard::ClaimFailed);
+            return away();
+        }
+        let claimed = std::mem::take(&mut *self.claims.lock().expect("no panic"));
+        if !claimed.is_empty() {
+            tokio::time::sleep(ways.claims_take).await;
+        }
+        Ok(claimed)
+    }
+
+    async fn reclaim(&self, _: Uuid, _: usize, _: Duration, _: &[Uuid]) -> Result<Vec<Claimed>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn put_back(&self, _: Uuid, held: &[Uuid]) -> Result<u64, StoreError> {
+        self.note(Heard::PutBack(held.to_vec()));
+        Ok(0)
+    }
+
+    async fn renew(&self, _: Uuid, leases: &[Lease], _: Duration) -> Result<Renewal, StoreError> {
+        self.note(Heard::Renewed(leases.to_vec()));
+        let ways = self.ways.borrow().clone();
+        let (taken, kept): (HashSet<Lease>, HashSet<Lease>) =
+            leases.iter().partition(|lease| ways.taken.contains(lease));
+        match ways.renewals {
+            Renewals::Granted => Ok(Renewal { renewed: kept, lost: taken }),
+            Renewals::Refused => Ok(Renewal { lost: leases.iter().copied().collect(), ..Renewal::default() }),
+            Renewals::Busy => Ok(Renewal::default()),
+            Renewals::Silent => std::future::pending().await,
+        }
+    }
+
+    async fn hand_back(&self, lease: Lease, _: Wake, _: i64) -> Result<(), StoreError> {
+        self.note(Heard::HandedBack(lease));
+        Ok(())
+    }
+
+    async fn load(&self, lease: Lease) -> Result<Option<LoadedRun>, StoreError> {
+        self.note(Heard::Loaded(lease));
+        Ok(Some(self.run.lock().expect("no panic").clone()))
+    }
+
+    async fn commit(&self, _: Lease, _: i64, commit: Commit, _: Uuid) -> Result<CommitOutcome, StoreError> {
+        let commits = self.ways.borrow().commits;
+        if commits == Commits::Broken || commit.events.iter().any(is_unstorable) {
+            return Err(StoreError::Broken("invalid byte sequence".into()));
+        }
+        if commits == Commits::Away {
+            return away();
+        }
+        self.note(Heard::Commit(Box::new(commit)));
+        Ok(CommitOutcome::Stored)
+    }
+
+    async fn inbox(&self, _: Lease, after: i64) -> Result<Vec<Inbound>, StoreError> {
+        let inbox = self.ways.borrow().inbox.clone();
+        Ok(inbox.into_iter().filter(|item| item.number > after).collect())
+    }
+
+    async fn rules(&self, _: Lease, _: Option<Uuid>, _: Option<Uuid>) -> Result<Rules, StoreError> {
+        Ok(Rules::default())
+    }
+
+    async fn model_target(&self, _: TenantId, name: &str) -> Result<Option<ModelTarget>, StoreError> {
+        Ok(Some(ModelTarget {
+            name: name.into(),
+            kind: "fake".into(),
+            base_url: String::new(),
+            api_key: None,
+            headers: BTreeMap::new(),
+            prices: serde_json::from_value(json!({})).expect("no prices"),
+            options: Map::new(),
+            script: Vec::new(),
+        }))
+    }
+
+    async fn secrets(&self, _: TenantId, _: &[String]) -> Result<BTreeMap<String, SecretString>, StoreError> {
+        self.note(Heard::Prepares);
+        let waiting = self.note_if_dropped(Heard::PreparationDropped);
+        let mut ways = self.ways.subscribe();
+        ways.wait_for(|ways| ways.gives_secrets).await.expect("the desk is there");
+        waiting.came();
+        Ok(BTreeMap::from([("key".into(), SecretString::from("s"))]))
+    }
+
+    async fn signing_secrets(&self, _: TenantId) -> Result<Vec<SecretString>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn key_holder(
+        &self,
+        _: TenantId,
+        _: &str,
+        _: &str,
+        _: &str,
+    ) -> Result<Option<Result<KeyHolder, ()>>, StoreError> {
+        Ok(None)
+    }
+
+    async fn earlier_effect(
+        &self,
+        _: Lease,
+        _: &str,
+        _: &str,
+    ) -> Result<Option<Result<KeyHolder, ()>>, StoreError> {
+        Ok(None)
+    }
+
+    async fn late_outcome(&self, _: Lease, late: &LateOutcome) -> Result<bool, StoreError> {
+        self.note(Heard::Late(late.clone()));
+        Ok(self.ways.borrow().owner_spoke)
+    }
+
+    async fn settle_ended(&self, _: Lease) -> Result<(), StoreError> {
+        self.note(Heard::Settled);
+        Ok(())
+    }
+}

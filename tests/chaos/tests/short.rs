@@ -23,7 +23,7 @@ async fn nothing_is_lost_and_nothing_done_twice() {
         in_order: true,
         program: PathBuf::from(env!("CARGO_BIN_EXE_answerable-chaos")),
         durable: false,
-        runs_at_once: 16,
+        runs_at_once: 12,
         calm: Duration::from_secs(2),
         brief: true,
         lease: Duration::from_millis(1500),

@@ -121,6 +121,10 @@ impl<'r> Round<'r> {
             if !options.in_order && Instant::now() >= until {
                 break;
             }
+            // Where it shall be brief, the runs of the last fault are those that are under way.
+            if options.brief && usize::try_from(n).is_ok_and(|n| n + 1 == options.faults.len()) {
+                self.clients.pause();
+            }
             self.one(n, fault).await?;
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! Cancel wins over everything that is not finished, and hides nothing that happened.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use answerable_testkit::{ModelReply, ToolAnswer};
+use answerable_testkit::{ModelReply, TestDatabase, ToolAnswer};
 use serde_json::{Value, json};
 
-use crate::harness::{Fits, Run, With, World, client_tool, seconds_from_now};
+use crate::harness::{Fits, Run, Server, With, World, client_tool, seconds_from_now};
 
 /// Cancels the run and sees it end soon.
 async fn cancelled(run: &Run<'_>) -> Value {
@@ -153,4 +154,21 @@ async fn in_a_race_with_an_approval_the_call_runs_once_or_not_at_all() {
     run.ended().await;
     run.list("approvals").await.fits(&json!([{"status": "approved"}]));
     assert!(world.tools.requests("pay").len() <= 1);
+}
+
+#[tokio::test]
+async fn although_its_server_is_dead_and_the_lease_is_long() {
+    let database = TestDatabase::create().await.expect("a database");
+    // Longer than any test waits: nobody takes the run over by the lease.
+    let server = Server::start_with(&database.url, &[("ANSWERABLE_LEASE_MS", "300000")]).await;
+    let world = World::on(Arc::new(server), Some(database)).await;
+    world.model.script("m", [ModelReply::text("never read").held()]);
+    let run = world.start(&world.agent(&[])).await;
+    world.model.requests_reached(1).await;
+    let other = world.server.beside().await;
+    world.server.kill();
+    let there = run.through(&world.client.at(other.url()));
+    there.cancel().await;
+    there.ended().await.fits(&json!({"status": "cancelled"}));
+    assert_eq!(world.model.requests().len(), 1);
 }

@@ -64,17 +64,6 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Fence,
-        Self::ClaimLock,
-        Self::BusinessKeys,
-        Self::IdempotencyKeys,
-        Self::IntentFirst,
-        Self::RecoveryCounter,
-        Self::SelfFence,
-    ];
-
     /// Its name in `ANSWERABLE_FAULT_WITHOUT`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,13 +1,13 @@
 //! The pool, and the migrations.
 
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use answerable_faults::{self as faults, Point};
 use answerable_ports::{Clock, Signals, StoreError};
-use sqlx::migrate::MigrateError;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Map;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, IntoArguments, PgPool, Postgres, Row as _, Transaction};
@@ -17,7 +17,9 @@ use crate::error::store_error;
 use crate::seal::Sealer;
 use crate::tx::{SystemTx, TenantTx};
 
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations");
+/// A newer server may have migrated further: this one works on that as well, and may be started again.
+static MIGRATIONS: LazyLock<Migrator> =
+    LazyLock::new(|| Migrator { ignore_missing: true, ..sqlx::migrate!("../../migrations") });
 
 /// What holds for every transaction. A server that stands still within one (a paused machine, a cut line) must not keep
 /// its locks: claiming waits for one of them. And no statement here is worth compiling, which can take seconds.
@@ -233,9 +235,7 @@ pub async fn migrate(url: &str) -> Result<(), StoreError> {
     let options = pg_options(url)?;
     let mut connection = options.connect().await.map_err(store_error)?;
     faults::before(Point::Migrate);
-    // A newer server may have migrated further: this one works on that as well, and may be started again.
-    let migrations = sqlx::migrate::Migrator { ignore_missing: true, ..sqlx::migrate!("../../migrations") };
-    migrations.run_direct(None, &mut connection, false).await.map_err(migration_error)?;
+    MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(migration_error)?;
     faults::after(Point::Migrate);
     Ok(())
 }

@@ -46,14 +46,18 @@ pub enum Stand {
         budgets: BudgetPatch,
     },
     /// It goes on from a checkpoint of the other one.
-    Fork {
-        /// The step that the checkpoint follows; 0: from the input on.
-        after_step: u32,
-        /// Another agent: the hash of what it is, and its limits.
-        agent: Option<(String, Budgets)>,
-        /// Effects are made again, not taken from the ledger.
-        repeat_effects: bool,
-    },
+    Fork(Fork),
+}
+
+/// Where a fork goes on, and with what.
+#[derive(Debug, Clone)]
+pub struct Fork {
+    /// The step that the checkpoint follows; 0: from the input on.
+    pub after_step: u32,
+    /// Another agent: the hash of what it is, and its limits.
+    pub agent: Option<(String, Budgets)>,
+    /// Effects are made again, not taken from the ledger.
+    pub repeat_effects: bool,
 }
 
 /// Why a run can't stand on another one.
@@ -116,7 +120,7 @@ impl TenantTx {
         parts.push(Part::whole(base, &facts.state));
         match &wanted.stand {
             Stand::Continue { budgets } => self.continue_create(base, facts, parts, wanted, budgets).await,
-            Stand::Fork { .. } => self.fork_create(base, facts, parts, wanted).await,
+            Stand::Fork(fork) => self.fork_create(base, facts, parts, wanted, fork).await,
         }
     }
 
@@ -156,15 +160,17 @@ impl TenantTx {
         facts: Base,
         parts: Vec<Part>,
         wanted: &NewHeir,
+        fork: &Fork,
     ) -> Result<std::result::Result<(), HeirRefused>> {
-        let Stand::Fork { after_step, agent, repeat_effects } = &wanted.stand else {
-            return Ok(Err(HeirRefused::NotFound));
-        };
-        let Some((state, mut kept)) = self.checkpoint_find(&parts, *after_step, &facts.state).await? else {
+        let Some((state, mut kept)) = self.checkpoint_find(&parts, fork.after_step, &facts.state).await?
+        else {
             return Ok(Err(HeirRefused::NoCheckpoint));
         };
-        let effects =
-            if *repeat_effects { Vec::new() } else { self.effects_after(base, &parts, *after_step).await? };
+        let effects = if fork.repeat_effects {
+            Vec::new()
+        } else {
+            self.effects_after(base, &parts, fork.after_step).await?
+        };
         if let Some(thread) = facts.thread_id {
             let before = self.thread_before(thread, facts.ord, &kept).await?;
             kept.splice(0..0, before);
@@ -172,12 +178,12 @@ impl TenantTx {
         if kept.len() > MAX_LINEAGE {
             return Ok(Err(HeirRefused::TooLong));
         }
-        let (agent, spec_hash, budgets) = match agent {
+        let (agent, spec_hash, budgets) = match &fork.agent {
             Some((spec_hash, budgets)) => (None, spec_hash.clone(), budgets.clone()),
             None => (facts.agent, facts.spec_hash.clone(), facts.state.budgets.clone()),
         };
         let mut origin = origin(OriginKind::Fork, base, state, effects.len(), &kept);
-        origin.after_step = *after_step;
+        origin.after_step = fork.after_step;
         let new = heir(wanted, &facts, None, agent, spec_hash, budgets, origin);
         self.heir_store(new, &kept, &effects).await
     }

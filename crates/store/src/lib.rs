@@ -65,7 +65,7 @@ pub use deliveries::DeliveryRow;
 pub use engine_side::EngineStore;
 pub use events::{EventRecord, EventsEnd};
 pub use grants::{GrantRecord, GrantScope};
-pub use heirs::{HeirRefused, NewHeir, Stand};
+pub use heirs::{Fork, HeirRefused, NewHeir, Stand};
 pub use idempotency::{Kept, KeptAnswer, KeptRequest, KeptTx};
 pub use keys::{KeyFacts, KeyRow, NewKey};
 pub use ledger::{LedgerRecord, Resolve, ResolveRefused};

@@ -1,7 +1,7 @@
 //! Runs that stand on other runs: continued where one ended, or forked from a checkpoint.
 
 use answerable_core::id::{RunId, TenantId};
-use answerable_store::{Changer, HeirRefused, NewHeir, RunRefused, Stand, TenantTx};
+use answerable_store::{Changer, Fork, HeirRefused, NewHeir, RunRefused, Stand, TenantTx};
 use axum::extract::State;
 use uuid::Uuid;
 
@@ -74,7 +74,8 @@ async fn fork_of(state: &AppState, tx: &mut TenantTx, body: &ForkRequest) -> Res
             Some((tx.agent_spec_put(&spec).await?, spec.budgets))
         }
     };
-    Ok(Stand::Fork { after_step: body.after_step, agent, repeat_effects: body.repeats_effects() })
+    let (after_step, repeat_effects) = (body.after_step, body.repeats_effects());
+    Ok(Stand::Fork(Fork { after_step, agent, repeat_effects }))
 }
 
 fn asker(tenant: &Tenant<RunsWrite>) -> Changer {

@@ -6,7 +6,7 @@ use answerable_core::run::{Event, KeyHolder};
 use answerable_core::tool::{Attempt, ErrorCode, Output, ResultStatus};
 use answerable_ports::RunStore;
 use answerable_ports::commit::{CommitOutcome, Release};
-use answerable_store::{Changer, HeirRefused, Keep, NewHeir, RunDeleted, RunRefused, Stand, UsageRow};
+use answerable_store::{Changer, Fork, HeirRefused, Keep, NewHeir, RunDeleted, RunRefused, Stand, UsageRow};
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use sqlx::AssertSqlSafe;
@@ -70,7 +70,7 @@ async fn a_business_key_stays_taken() {
 fn heir() -> NewHeir {
     NewHeir {
         run_id: RunId(Uuid::now_v7()),
-        stand: Stand::Fork { after_step: 0, agent: None, repeat_effects: false },
+        stand: Stand::Fork(Fork { after_step: 0, agent: None, repeat_effects: false }),
         messages: Vec::new(),
         trace_id: "0123456789abcdef0123456789abcdef".into(),
         asker: Changer { by: "key_1".into(), is_admin: true },

@@ -1,15 +1,18 @@
 # The common tasks. Each sets up what it needs; all respect CARGO_TARGET_DIR.
 .DEFAULT_GOAL := help
-.PHONY: help demo rolling test check fmt lint edges sqlx conform chaos mutants
+.PHONY: help demo rolling test evals check fmt lint edges sqlx conform chaos mutants deploy-check otlp spans
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 demo: ## Set up, build and run the order desk: the main job from end to end
 	@scripts/demo.sh
 
 test: ## Set up, build and run the whole test suite
 	@scripts/test.sh
+
+evals: ## Play our own eval cases on a server of their own
+	@scripts/evals.sh
 
 check: ## Formatting, lints and the edges between crates, as CI judges them
 	@scripts/check.sh
@@ -37,3 +40,12 @@ chaos: ## Servers under every fault, judged by an outside witness (CHAOS_SECONDS
 
 mutants: ## Leave out each guard in turn: the judge must notice (MUTANT=one guard)
 	@scripts/mutants.sh $(if $(MUTANT),--only $(MUTANT))
+
+deploy-check: ## Check compose file, Prometheus, alerts and dashboards with their own tools
+	@scripts/deploy-check.sh
+
+otlp: ## Let real receivers judge exported spans and metrics (ONLY=receivers, or ONLY=phoenix: installs 900 MB once)
+	@scripts/otlp.sh $(ONLY)
+
+spans: ## A hundred kills under load: a collector gets the spans that the journals imply
+	@scripts/spans.sh

@@ -23,6 +23,7 @@ MAY_USE = {
     "delivery": RIM | {"store", "tools"},
     "devdb": set(),
     "faults": set(),                # empty in normal builds
+    "evals": set(),                 # judges what the API says, by no type of the product
     "protocol": set(),              # a model of the protocol, not its code
     "testkit": {"devdb"},
 }
@@ -39,6 +40,7 @@ BANNED = {
     "models": {"sqlx", "axum"},
     "tools": {"sqlx", "axum"},
     "telemetry": {"sqlx", "axum"},
+    "evals": {"tokio", "sqlx", "axum", "reqwest", "hyper"},
     "delivery": {"sqlx", "axum"},
 }
 

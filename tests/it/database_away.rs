@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
 use crate::harness::{Fits, Server, World};
+use crate::logs::line;
 
 /// A PostgreSQL that can be stopped and started again at the same place.
 struct Postgres {
@@ -63,7 +64,8 @@ async fn a_server_waits_for_its_database() {
 #[tokio::test]
 async fn a_database_that_goes_away_costs_nothing_but_time() {
     let mut postgres = Postgres::start().await;
-    let server = Server::start_with(&postgres.running().url("away"), &[]).await;
+    let server =
+        Server::start_with(&postgres.running().url("away"), &[("ANSWERABLE_LOG_FORMAT", "json")]).await;
     let world = World::on(Arc::new(server), None).await;
     world.tools.script("look", [ToolAnswer::text("seen").held(), ToolAnswer::text("seen")]);
     world.model.script("m", [ModelReply::calls([("look", json!({}))]), ModelReply::text("Seen.")]);
@@ -82,6 +84,16 @@ async fn a_database_that_goes_away_costs_nothing_but_time() {
         for word in ["SELECT", "sqlx", "socket", "postgres"] {
             assert!(!problem.contains(word), "{problem}");
         }
+    }
+    // Whoever reads the log knows which run it was.
+    let lost = line(&world, "the lease is lost").await;
+    lost.fits(&json!({"level": "INFO", "run_id": run.id, "trace_id": "*"}));
+    // A scrape asks the database nothing.
+    let metrics = world.server.stranger().get("/metrics").await.text;
+    for name in
+        ["answerable_queue_depth 0", "answerable_gauges_age_seconds ", "answerable_commit_failures_total "]
+    {
+        assert!(metrics.lines().any(|line| line.starts_with(name)), "{name} is not in\n{metrics}");
     }
     // Longer than a lease, so that whoever comes back first finds it run out.
     tokio::time::sleep(Duration::from_millis(1700)).await;

@@ -58,6 +58,8 @@ async fn nothing_of_it_is_there_afterwards() {
         "/approvals",
         "/artifacts",
         "/checkpoints",
+        "/export",
+        "/journal",
         "/wait",
     ] {
         world.client.get(&run.path(what)).await.refused(404, "not_found");

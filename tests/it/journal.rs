@@ -1,9 +1,12 @@
 //! The journal tells the whole: folded from the accepted state on, it gives the state that is stored.
 
+use std::collections::BTreeMap;
+
 use answerable_core::agent::AgentSpec;
-use answerable_core::id::RunId;
+use answerable_core::id::{RunId, TenantId};
 use answerable_core::registry::Registry;
 use answerable_core::run::{Event, RunConfig, RunState, step};
+use answerable_core::trace::{Frame, Span, SpanLink, Told, agent_span, spans};
 use answerable_testkit::{ModelReply, ToolAnswer};
 use serde_json::{Value, json};
 
@@ -72,9 +75,46 @@ pub(crate) async fn folds(run: &Run<'_>) {
         |state| serde_json::from_value(state).expect("a state"),
     );
     let config = RunConfig { registry: &registry, max_recoveries: 5 };
-    assert!(events.len() > 3, "a journal of {} events", events.len());
+    assert!(events.len() >= 3, "a journal of {} events", events.len());
+    let frame = frame(run).await;
+    let mut implied = Vec::new();
     for event in events {
-        state = step(config, state, event).expect("what is in the journal was legal").state;
+        let next = step(config, state.clone(), event.clone()).expect("what is in the journal was legal");
+        let (before, after, records, inputs) = (&state, &next.state, &next.records, &BTreeMap::new());
+        implied.push(spans(
+            &frame,
+            &Told { registry: &registry, before, event: &event, after, records, inputs },
+        ));
+        state = next.state;
     }
     assert_eq!(serde_json::to_value(&state).expect("JSON"), stored);
+    let told =
+        fetch("SELECT json_agg(coalesce(spans, '[]') ORDER BY seq, index) FROM journal WHERE run_id = $1");
+    let told: Vec<Vec<Span>> = serde_json::from_value(told.await.expect("spans")).expect("spans");
+    assert_eq!(told, implied, "the spans beside the journal are those that it implies");
+}
+
+/// What is the same for all spans of a run that nobody's trace has to do with.
+async fn frame(run: &Run<'_>) -> Frame {
+    let facts = run.world().sql::<Value>(
+        "SELECT json_build_object('tenant', tenant_id, 'accepted', (extract(epoch FROM created_at) * 1000)::bigint,
+             'base', origin_run_id, 'base_trace', (SELECT b.trace_id FROM runs b WHERE b.run_id = runs.origin_run_id))
+         FROM runs WHERE run_id = $1",
+        &run.id,
+    );
+    let facts = facts.await.expect("facts");
+    let base = facts["base"].as_str().map(|id| SpanLink {
+        trace_id: facts["base_trace"].as_str().expect("a trace").to_owned(),
+        span_id: agent_span(RunId(id.parse().expect("an id"))),
+    });
+    Frame {
+        tenant_id: TenantId(facts["tenant"].as_str().expect("a tenant").parse().expect("an id")),
+        run_id: run.id.parse().expect("a run's id"),
+        agent: None,
+        thread_id: None,
+        accepted_at: facts["accepted"].as_i64().expect("a moment"),
+        parent: None,
+        links: base.into_iter().collect(),
+        content: false,
+    }
 }

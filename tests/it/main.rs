@@ -27,6 +27,10 @@ mod deleting;
 #[cfg(test)]
 mod denial;
 #[cfg(test)]
+mod evals;
+#[cfg(test)]
+mod exports;
+#[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod grants;
@@ -41,7 +45,11 @@ mod journal;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod loops;
+#[cfg(test)]
+mod metrics;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
@@ -53,6 +61,12 @@ mod pages;
 #[cfg(test)]
 mod pruning;
 #[cfg(test)]
+mod replays;
+#[cfg(test)]
+mod replays_changed;
+#[cfg(test)]
+mod replays_free;
+#[cfg(test)]
 mod rolling;
 #[cfg(test)]
 mod runs;
@@ -60,6 +74,8 @@ mod runs;
 mod schedule;
 #[cfg(test)]
 mod secrets;
+#[cfg(test)]
+mod span_export;
 #[cfg(test)]
 mod steering;
 #[cfg(test)]
@@ -70,6 +86,8 @@ mod streams;
 mod takeover;
 #[cfg(test)]
 mod threads;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod uncertain;
 #[cfg(test)]

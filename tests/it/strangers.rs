@@ -104,6 +104,7 @@ fn body_for(template: &str, ids: &[(&str, String)]) -> Value {
             json!({"name": "mine", "instructions": "x", "model": {"provider": "main", "model": "m"}})
         }
         "/v1/runs/{run_id}/fork" => json!({"after_step": 0}),
+        "/v1/runs/{run_id}/replay" => json!({"tools": "recorded"}),
         "/v1/webhooks/{webhook_id}" => json!({"events": ["run.failed"]}),
         _ => {
             assert!(id("run_id").is_some());

@@ -4,13 +4,14 @@ use answerable_core::agent::AgentSpec;
 use answerable_core::budget::{self, BudgetPatch, Budgets};
 use answerable_core::id::{AgentId, RunId, ThreadId};
 use answerable_store::{NewRun, RunRefused, TenantTx};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::agents;
 use crate::problem::Problem;
 use crate::shapes::runs::RunCreate;
 use crate::state::AppState;
+use crate::trace_parent::TraceParent;
 
 /// Bytes that a run's context may have.
 const MAX_CONTEXT: usize = 256 * 1024;
@@ -36,11 +37,9 @@ pub(crate) async fn admit(
     tx: &mut TenantTx,
     body: RunCreate,
     asker: Asker,
+    caller: TraceParent,
 ) -> Result<NewRun, Problem> {
-    let context = Value::Object(body.context.clone());
-    if context.to_string().len() > MAX_CONTEXT {
-        return Err(Problem::invalid_at("/context", format!("has at most {MAX_CONTEXT} bytes")));
-    }
+    let context = context(body.context.clone())?;
     let thread_id = match &body.thread_id {
         Some(text) => Some(text.parse::<ThreadId>().map_err(|_| unknown_thread())?),
         None => None,
@@ -56,7 +55,7 @@ pub(crate) async fn admit(
         messages: body.messages()?,
         context,
         metadata: Value::Object(body.metadata),
-        trace_id: trace_id(),
+        trace: caller.context(tx).await?,
         created_by: asker.who,
         priority: body.priority,
         not_before: body.not_before,
@@ -64,6 +63,15 @@ pub(crate) async fn admit(
         concurrency_key: body.concurrency_key,
         origin: None,
     })
+}
+
+/// A run's context, if it is small enough.
+pub(crate) fn context(context: Map<String, Value>) -> Result<Value, Problem> {
+    let context = Value::Object(context);
+    if context.to_string().len() > MAX_CONTEXT {
+        return Err(Problem::invalid_at("/context", format!("has at most {MAX_CONTEXT} bytes")));
+    }
+    Ok(context)
 }
 
 async fn pin(state: &AppState, tx: &mut TenantTx, body: &RunCreate) -> Result<Pinned, Problem> {
@@ -109,11 +117,6 @@ pub(crate) fn above_agent(names: &[&str]) -> Problem {
     ))
 }
 
-/// 32 hex digits, never all zero.
-pub(crate) fn trace_id() -> String {
-    Uuid::new_v4().simple().to_string()
-}
-
 fn unknown_thread() -> Problem {
     Problem::invalid_at("/thread_id", "there is no such thread")
 }
@@ -147,11 +150,5 @@ mod tests {
         assert_eq!(allowed(&agent, &patch(6), true).expect("an admin").max_steps, 6);
         let no_limit = BudgetPatch { max_cost_microusd: Some(None), ..BudgetPatch::default() };
         assert!(allowed(&Budgets { max_cost_microusd: Some(1), ..agent }, &no_limit, false).is_err());
-    }
-
-    #[test]
-    fn traces_differ() {
-        assert_ne!(trace_id(), trace_id());
-        assert_eq!(trace_id().len(), 32);
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use answerable_store::Store;
 use secrecy::SecretString;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::complaints::Complaints;
 use crate::key_ring::KeyRing;
@@ -56,13 +57,27 @@ pub struct AppState {
     pub(crate) keys: Arc<KeyRing>,
     pub(crate) limits: Arc<RequestLimits>,
     complaints: Arc<Complaints>,
+    /// Places for requests that read a whole run into memory.
+    heavy: Arc<Semaphore>,
 }
+
+/// Requests that may read a whole run into memory at once.
+const HEAVY_AT_ONCE: usize = 4;
+/// How long one waits for its turn.
+const TURN_PATIENCE: Duration = Duration::from_secs(20);
 
 impl AppState {
     /// State over a store.
     pub fn new(store: Store, config: ApiConfig) -> Self {
         let keys = Arc::new(KeyRing::new(store.signals()));
-        Self { store, config: Arc::new(config), keys, limits: Arc::default(), complaints: Arc::default() }
+        Self {
+            store,
+            config: Arc::new(config),
+            keys,
+            limits: Arc::default(),
+            complaints: Arc::default(),
+            heavy: Arc::new(Semaphore::new(HEAVY_AT_ONCE)),
+        }
     }
 
     /// Whether the log shall tell now that a request could not be served, and of how many it didn't tell since it last
@@ -79,6 +94,12 @@ impl AppState {
     /// Refuses new work while the server goes down.
     pub(crate) fn takes_work(&self) -> Result<(), Problem> {
         if self.is_draining() { Err(Problem::unavailable(5)) } else { Ok(()) }
+    }
+
+    /// Waits for a turn to do what takes much memory; it is over when what this gives is dropped.
+    pub(crate) async fn heavy_work(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let turn = tokio::time::timeout(TURN_PATIENCE, Arc::clone(&self.heavy).acquire_owned()).await;
+        turn.map_err(|_| Problem::unavailable(5))?.map_err(|error| Problem::internal(error.to_string()))
     }
 
     /// What is wrong with an address that a tenant wants called, at `pointer`.

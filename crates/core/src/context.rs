@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::Overflow;
+use crate::agent::{ModelSpec, Overflow};
 use crate::id::MessageId;
 use crate::message::{Message, Role};
 use crate::model::{ToolOffer, estimate_tokens};
+use crate::registry::Registry;
+use crate::run::{Phase, RunState};
 
 /// What a model is shown, and the manifest that says why.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +67,52 @@ pub struct Source<'a> {
     pub shrink: bool,
 }
 
+/// The context of a run's next turn, or of the one that is open.
+///
+/// # Errors
+/// As of [`build`].
+pub fn of_turn(
+    registry: &Registry,
+    state: &RunState,
+    history: &[Message],
+) -> Result<Context, ContextOverflow> {
+    build(&source_of_turn(registry, state, history, &registry.offers()))
+}
+
+/// The manifest of that context alone. `tokens` tells the size of a message ([`message_tokens`]), however it knows it.
+///
+/// # Errors
+/// As of [`build`].
+pub fn manifest_of_turn(
+    registry: &Registry,
+    state: &RunState,
+    history: &[Message],
+    tokens: impl Fn(&Message) -> u64,
+) -> Result<Manifest, ContextOverflow> {
+    select(&source_of_turn(registry, state, history, &registry.offers()), tokens)
+        .map(|(manifest, _)| manifest)
+}
+
+fn source_of_turn<'a>(
+    registry: &'a Registry,
+    state: &RunState,
+    history: &'a [Message],
+    tools: &'a [ToolOffer],
+) -> Source<'a> {
+    let spec = &registry.spec;
+    // A new step begins afresh; only within one a provider's word that it was too long counts.
+    let shrink = state.model.shrunk && state.phase != Phase::Boundary;
+    let (max_tokens, overflow) = (spec.context.max_tokens, spec.context.overflow);
+    Source { system: &spec.instructions, tools, history, max_tokens, overflow, shrink }
+}
+
+/// Provider and model that are asked once the context is built: a rebuild stays with its target, a new step begins with
+/// the main one.
+pub fn target_of_turn<'a>(spec: &'a ModelSpec, state: &RunState) -> (&'a str, &'a str) {
+    let index = if state.phase == Phase::Rebuild { state.model.target } else { 0 };
+    spec.target(index).unwrap_or((&spec.provider, &spec.model))
+}
+
 /// Builds the context: system text and tools always, then the newest turns as far as they fit. A turn is a user's message,
 /// or an assistant's with all of its results; turns are never split. The newest is never left out, nor is the newest of a
 /// user's: it is what the run works on, and providers want a history to begin with one.
@@ -72,9 +120,18 @@ pub struct Source<'a> {
 /// # Errors
 /// Even those two don't fit, or the agent wants no omissions.
 pub fn build(source: &Source<'_>) -> Result<Context, ContextOverflow> {
+    let (manifest, turns) = select(source, message_tokens)?;
+    Ok(Context { messages: turns.concat(), manifest })
+}
+
+/// What is in it: the manifest, and the turns that are kept.
+fn select<'a>(
+    source: &Source<'a>,
+    tokens: impl Fn(&Message) -> u64,
+) -> Result<(Manifest, Vec<&'a [Message]>), ContextOverflow> {
     let fixed = fixed_tokens(source.system, source.tools);
     let turns = turns(source.history);
-    let sizes: Vec<u64> = turns.iter().map(|turn| turn.iter().map(message_tokens).sum()).collect();
+    let sizes: Vec<u64> = turns.iter().map(|turn| turn.iter().map(&tokens).sum()).collect();
     let all: u64 = sizes.iter().sum();
     let room = source.max_tokens.saturating_sub(fixed);
     let room = if source.shrink { room.min(all / 2) } else { room };
@@ -88,7 +145,7 @@ pub fn build(source: &Source<'_>) -> Result<Context, ContextOverflow> {
     if kept > room && !source.shrink {
         return Err(overflow(kept));
     }
-    Ok(assemble(source, &turns, is_kept, fixed + kept, fixed))
+    Ok(named(source, &turns, is_kept, fixed + kept, fixed))
 }
 
 /// The oldest of the newest turns that are kept, and the newest turn of a user's, which is kept with them.
@@ -110,29 +167,31 @@ fn kept_turns(turns: &[&[Message]], sizes: &[u64], room: u64) -> (usize, Option<
     (first, task)
 }
 
-fn assemble(
-    source: &Source<'_>,
-    turns: &[&[Message]],
+/// Names what is kept and what isn't.
+fn named<'a>(
+    source: &Source<'a>,
+    turns: &[&'a [Message]],
     is_kept: impl Fn(usize) -> bool,
     tokens: u64,
     fixed_tokens: u64,
-) -> Context {
+) -> (Manifest, Vec<&'a [Message]>) {
     let reason = if source.shrink {
         "the provider said that the context was too long"
     } else {
         "over the token budget"
     };
-    let (mut messages, mut omitted) = (Vec::new(), Vec::new());
+    let mut manifest = Manifest { tokens, fixed_tokens, ..Manifest::default() };
+    let mut kept = Vec::new();
     for (i, turn) in turns.iter().enumerate() {
+        let ids = turn.iter().map(|message| message.id);
         if is_kept(i) {
-            messages.extend_from_slice(turn);
+            manifest.included.extend(ids);
+            kept.push(*turn);
         } else {
-            omitted
-                .extend(turn.iter().map(|message| Omitted { message_id: message.id, reason: reason.into() }));
+            manifest.omitted.extend(ids.map(|message_id| Omitted { message_id, reason: reason.into() }));
         }
     }
-    let included = messages.iter().map(|message: &Message| message.id).collect();
-    Context { messages, manifest: Manifest { included, omitted, tokens, fixed_tokens } }
+    (manifest, kept)
 }
 
 /// Splits a history into turns.
@@ -162,7 +221,7 @@ fn fixed_tokens(system: &str, tools: &[ToolOffer]) -> u64 {
 }
 
 /// Tokens of a message, estimated, with what surrounds it on the wire.
-fn message_tokens(message: &Message) -> u64 {
+pub fn message_tokens(message: &Message) -> u64 {
     let calls = message
         .tool_calls
         .iter()

@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod budget;
 pub mod context;
+pub mod eval_case;
 pub mod field_error;
 pub mod id;
 pub mod json;
@@ -16,6 +17,7 @@ pub mod model;
 pub mod model_retry;
 pub mod permission;
 pub mod registry;
+pub mod replay;
 pub mod reply;
 pub mod run;
 pub mod schema;
@@ -23,6 +25,7 @@ mod strict;
 pub mod template;
 pub mod text;
 pub mod tool;
+pub mod trace;
 
 pub use field_error::FieldError;
 

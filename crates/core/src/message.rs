@@ -52,6 +52,21 @@ pub struct Message {
     pub extra: Option<ProviderExtra>,
 }
 
+/// Puts a message in its place. Messages of earlier runs come first; within the run it goes by `seq`, and those of the
+/// run are a tail of the history because earlier runs have ended.
+pub fn place(history: &mut Vec<Message>, message: Message) {
+    let mut at = history.len();
+    while at > 0 && belongs_after(&history[at - 1], &message) {
+        at -= 1;
+    }
+    history.insert(at, message);
+}
+
+/// Only results can come in after what follows them; they stand in the same step.
+fn belongs_after(known: &Message, message: &Message) -> bool {
+    known.seq > message.seq && known.step == message.step && message.tool_call_id.is_some()
+}
+
 /// A call as it stands in the history: always one that a provider accepts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageCall {

@@ -28,6 +28,8 @@ pub struct ModelRequest {
     pub params: Map<String, Value>,
     /// Model calls that this run has made before, attempts not counted: which reply of a script is due.
     pub turn: u32,
+    /// `traceparent` header: the span of this attempt.
+    pub traceparent: Option<String>,
 }
 
 /// A tool as the model sees it.
@@ -128,6 +130,8 @@ pub enum FailureKind {
     ContextOverflow,
     /// Input plus output cap are over the window.
     CapOverWindow,
+    /// A replay has no more recorded replies: nobody was asked.
+    Exhausted,
 }
 
 /// Tokens of `text`, estimated on the safe side: four bytes a token, and never fewer than one a word.

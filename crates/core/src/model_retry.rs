@@ -23,6 +23,9 @@ pub struct Progress {
     pub cap_cut: bool,
     /// The model was asked again for a better reply.
     pub reasked: Option<Reask>,
+    /// The attempt that is outstanding could begin then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<crate::Millis>,
 }
 
 /// Why the model is asked again within a step; once a step.
@@ -76,6 +79,7 @@ pub fn after_failure(
         }
         FailureKind::CapOverWindow => AfterFailure::CutCap,
         FailureKind::Refused => AfterFailure::End("model_error"),
+        FailureKind::Exhausted => AfterFailure::End("recording_exhausted"),
         FailureKind::Unusable => give_up("model_error"),
         FailureKind::Passing => {
             let code = if failure.status == Some(429) { "rate_limited" } else { "model_error" };
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn retry_then_fallback_then_end() {
         use AfterFailure::{CutCap, End, Fallback, Retry, Shrink};
-        use FailureKind::{CapOverWindow, ContextOverflow, Passing, Refused, Unusable};
+        use FailureKind::{CapOverWindow, ContextOverflow, Exhausted, Passing, Refused, Unusable};
         let day = 86_400_000_000;
         let table = [
             (0, 1, Passing, 503, None, Retry(500)),
@@ -133,6 +137,7 @@ mod tests {
             (1, 1, Unusable, 401, None, Fallback),
             (0, 1, Unusable, 401, None, End("model_error")),
             (1, 1, Refused, 400, None, End("model_error")),
+            (1, 1, Exhausted, 0, None, End("recording_exhausted")),
             (1, 1, ContextOverflow, 400, None, Shrink),
             (0, 1, CapOverWindow, 400, None, CutCap),
         ];

@@ -1,11 +1,10 @@
 //! From what happened to what is committed: events are folded over the committed state, and all of it is stored or none.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use answerable_core::id::{ApprovalId, CallId};
-use answerable_core::message::Message;
-use answerable_core::run::{ApprovalKind, Command, Event, Record, RunState, outstanding};
+use answerable_core::message::{Message, place};
+use answerable_core::run::{ApprovalKind, Command, Event, Record, RunState, inputs_after, outstanding};
 use answerable_ports::commit::{Commit, CommitOutcome, InboundBody, Release};
 use answerable_ports::{Inbound, StoreError};
 use serde_json::Value;
@@ -58,11 +57,11 @@ impl Session {
                 Ok(CommitOutcome::LeaseLost) => return Settled::Gone,
                 Ok(CommitOutcome::KeyTaken(call)) => self.key_was_taken(call),
                 Err(error) if broken => {
-                    tracing::error!(run_id = %self.lease().run_id, %error, "the run can't be written; left to its lease");
+                    tracing::error!(%error, "the run can't be written; left to its lease");
                     return Settled::Gone;
                 }
                 Err(error) => {
-                    tracing::error!(run_id = %self.lease().run_id, %error, "a commit failed; the run is ended");
+                    tracing::error!(%error, "a commit failed; the run is ended");
                     broken = true;
                     self.give_up();
                 }
@@ -153,25 +152,25 @@ impl Session {
         let mut history = self.history.clone();
         for record in records {
             if let Record::Message(message) = record {
-                insert(&mut history, message.clone());
+                place(&mut history, message.clone());
             }
         }
         history
     }
 
-    async fn store(&self, draft: &Draft, release: Release) -> Result<CommitOutcome, StoreError> {
+    async fn store(&mut self, draft: &Draft, release: Release) -> Result<CommitOutcome, StoreError> {
         let id = Uuid::now_v7();
         let mut pause = Duration::from_millis(100);
         loop {
             let (commit, began) = (self.commit(draft, release), Instant::now());
             match answered(self.env.store.commit(self.lease(), self.seq, commit, id)).await {
                 Ok(CommitOutcome::Stored) => {
-                    self.env.observer.committed(&draft.records, began.elapsed());
+                    self.observed(draft, began.elapsed());
                     return Ok(CommitOutcome::Stored);
                 }
                 Err(StoreError::Away(why)) => {
                     self.env.observer.commit_failed();
-                    tracing::warn!(run_id = %self.lease().run_id, %why, "the store is away; the commit is sent again");
+                    tracing::warn!(%why, "the store is away; the commit is sent again");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(2));
                 }
@@ -184,6 +183,7 @@ impl Session {
         Commit {
             state: draft.state.clone(),
             events: draft.events.clone(),
+            spans: draft.spans.clone(),
             records: draft.records.clone(),
             thread_id: self.facts.thread_id,
             asked_inputs: self.asked_inputs(draft),
@@ -210,7 +210,7 @@ impl Session {
         self.inputs = inputs_after(&self.inputs, &draft.records);
         for record in draft.records {
             if let Record::Message(message) = record {
-                insert(&mut self.history, message);
+                place(&mut self.history, message);
             }
         }
         self.steers.retain(|item: &Inbound| !draft.consumed.contains(&item.number));
@@ -219,33 +219,4 @@ impl Session {
         self.seq += 1;
         self.causes.clear();
     }
-}
-
-/// Puts a message in its place. Messages of earlier runs come first; within the run it goes by `seq`, and those of the
-/// run are a tail of the history because earlier runs have ended.
-fn insert(history: &mut Vec<Message>, message: Message) {
-    let mut at = history.len();
-    while at > 0 && belongs_after(&history[at - 1], &message) {
-        at -= 1;
-    }
-    history.insert(at, message);
-}
-
-/// Only results can come in after what follows them; they stand in the same step.
-fn belongs_after(known: &Message, message: &Message) -> bool {
-    known.seq > message.seq && known.step == message.step && message.tool_call_id.is_some()
-}
-
-/// Inputs of the newest step's calls.
-pub(crate) fn inputs_after(inputs: &BTreeMap<CallId, Value>, records: &[Record]) -> BTreeMap<CallId, Value> {
-    let mut after = inputs.clone();
-    for record in records {
-        match record {
-            Record::StepOpened { .. } => after.clear(),
-            Record::CallOpened(row) => drop(after.insert(row.id, row.input.clone())),
-            Record::CallEdited { call, input, .. } => drop(after.insert(*call, input.clone())),
-            _ => {}
-        }
-    }
-    after
 }

@@ -1,14 +1,16 @@
 //! The next state and its rows, while they are only thought of.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use answerable_core::Millis;
 use answerable_core::id::{CallId, LedgerId};
 use answerable_core::ledger::Outcome;
 use answerable_core::run::{
-    Event, Reconciliation, Record, RunState, Stage, Status, next_due, outstanding, step,
+    Event, Reconciliation, Record, RunState, Stage, Status, Transition, inputs_after, next_due, outstanding,
+    step,
 };
 use answerable_core::tool::{Attempt, ErrorCode, Output};
+use answerable_core::trace::{Span, Told, spans};
 use answerable_ports::ModelTarget;
 use answerable_ports::commit::{Release, StoredArtifact};
 
@@ -26,6 +28,8 @@ pub(crate) struct Late {
 pub(crate) struct Draft {
     pub(crate) state: RunState,
     pub(crate) events: Vec<Event>,
+    /// The spans that ended with each of them.
+    pub(crate) spans: Vec<Vec<Span>>,
     pub(crate) records: Vec<Record>,
     pub(crate) artifacts: Vec<StoredArtifact>,
     pub(crate) consumed: Vec<i64>,
@@ -41,6 +45,7 @@ impl Draft {
         Self {
             state,
             events: Vec::new(),
+            spans: Vec::new(),
             records: Vec::new(),
             artifacts: Vec::new(),
             consumed: Vec::new(),
@@ -78,16 +83,29 @@ impl Draft {
     pub(crate) fn apply(&mut self, session: &Session, event: Event) -> bool {
         match step(session.config(), self.state.clone(), event.clone()) {
             Ok(transition) => {
+                self.spans.push(self.told(session, &event, &transition));
                 self.state = transition.state;
                 self.records.extend(transition.records);
                 self.events.push(event);
                 true
             }
             Err(illegal) => {
-                tracing::debug!(run_id = %session.lease().run_id, %illegal, "an event came too late");
+                tracing::debug!(%illegal, "an event came too late");
                 false
             }
         }
+    }
+
+    /// The spans that end with an event.
+    fn told(&self, session: &Session, event: &Event, transition: &Transition) -> Vec<Span> {
+        let (registry, frame) = (&session.registry, &session.facts.frame);
+        let inputs = if frame.content && registry.spec.trace.content {
+            inputs_after(&session.inputs, &[self.records.as_slice(), &transition.records].concat())
+        } else {
+            BTreeMap::new()
+        };
+        let (before, after, records) = (&self.state, &transition.state, transition.records.as_slice());
+        spans(frame, &Told { registry, before, event, after, records, inputs: &inputs })
     }
 }
 

@@ -19,6 +19,11 @@ pub(crate) const NOT_YET: Millis = 1_000;
 /// And one that makes no sense to this server after this.
 const AFTER_BROKEN: Millis = 30_000;
 
+/// What each line about a run says of it, as soon as it is known. It is there at every level that lets lines through.
+pub(crate) fn run_span(claimed: &Claimed) -> tracing::Span {
+    tracing::error_span!("run", run_id = %claimed.lease.run_id, trace_id = tracing::field::Empty)
+}
+
 /// Drives a claimed run until it waits, ends, or is another's.
 pub(crate) async fn drive(env: &Arc<Env>, claimed: Claimed, hold: &Arc<Hold>) {
     let mut flight = Flight::default();
@@ -32,7 +37,7 @@ pub(crate) async fn drive(env: &Arc<Env>, claimed: Claimed, hold: &Arc<Hold>) {
             // Also if it may still be this server's: nobody works on the run, so nobody may keep it.
             env.leases.lose(&claimed.lease);
             env.observer.lease_lost();
-            tracing::info!(run_id = %claimed.lease.run_id, "the lease is lost");
+            tracing::info!("the lease is lost");
             late::after_fencing(env, claimed.lease, flight).await;
         }
         Err(error) => {
@@ -60,10 +65,10 @@ pub(crate) async fn return_unused(env: &Env, claimed: Claimed) {
 /// This server can't make sense of the run: it is left for another one, or for this one when it was mended. Nothing is lost
 /// by that, and it counts no death.
 async fn give_back(env: &Env, claimed: Claimed, error: &StoreError) {
-    tracing::error!(run_id = %claimed.lease.run_id, %error, "the run can't be worked on; it is looked at again later");
+    tracing::error!(%error, "the run can't be worked on; it is looked at again later");
     let wake = Wake::At(env.now() + AFTER_BROKEN);
     if let Err(error) = patiently(|| env.store.hand_back(claimed.lease, wake, i64::MAX)).await {
-        tracing::error!(run_id = %claimed.lease.run_id, %error, "the run can't be given back; left to its lease");
+        tracing::error!(%error, "the run can't be given back; left to its lease");
     }
 }
 
@@ -76,6 +81,7 @@ async fn take_up(
     // Before the load, so that nothing comes in unheard between the two.
     let inbox = env.signals.own_inbox(claimed.lease.run_id);
     let Some(loaded) = patiently(|| env.store.load(claimed.lease)).await? else { return Ok(Driven::Lost) };
+    tracing::Span::current().record("trace_id", tracing::field::display(&loaded.trace_id));
     if loaded.state.is_ended() {
         // Its server died while calls were still out; nobody will learn of them.
         return patiently(|| env.store.settle_ended(claimed.lease)).await.map(|()| Driven::Done);

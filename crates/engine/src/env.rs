@@ -30,6 +30,8 @@ pub struct EngineConfig {
     pub drain_for: Duration,
     /// Deaths in one step that a run survives.
     pub max_recoveries: u32,
+    /// What models and tools said may go into spans, where the agent wants it.
+    pub trace_content: bool,
 }
 
 /// The engine's counterparts.

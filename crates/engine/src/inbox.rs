@@ -5,7 +5,7 @@ use answerable_core::id::{ArtifactId, CallId};
 use answerable_core::json::input_hash;
 use answerable_core::permission::{CallFacts, CompiledPolicy, Judgement, Owner, judge};
 use answerable_core::registry::Registry;
-use answerable_core::run::{Approval, CallVerdict, Event, Submitted};
+use answerable_core::run::{Approval, CallVerdict, Event, Submitted, idempotency_key};
 use answerable_core::tool::Output;
 use answerable_ports::StoreError;
 use answerable_ports::commit::{DecisionWord, Inbound, InboundBody, StoredArtifact};
@@ -15,7 +15,6 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::env::Env;
-use crate::model_call::idempotency_key;
 use crate::session::{Cause, RunFacts, Session, patiently};
 
 impl Session {
@@ -24,7 +23,7 @@ impl Session {
         let (lease, after) = (self.lease(), self.known_inbox);
         match patiently(|| self.env.store.inbox(lease, after)).await {
             Ok(inbound) => self.receive(inbound).await,
-            Err(error) => tracing::error!(run_id = %lease.run_id, %error, "the inbox can't be read"),
+            Err(error) => tracing::error!(%error, "the inbox can't be read"),
         }
     }
 
@@ -101,7 +100,7 @@ impl Session {
         let judged_again = judged(&self.env, &self.facts, &self.registry, &tool_name, &input, &hash).await;
         let edited = edited.map(|input| {
             // The key was found sound when the edit was taken; failing that, the call's own id is one.
-            let key = idempotency_key(&self.registry, &self.facts, &tool_name, &input, call_id);
+            let key = idempotency_key(&self.registry, &self.facts.context, &tool_name, &input, call_id);
             let key = key.map_or_else(|_| call_id.to_string(), |(key, _)| key);
             (input, hash, key)
         });
@@ -169,7 +168,7 @@ pub(crate) fn judged_by(
     match &gate.tenant {
         Ok(tenant) => judge(&registry.policy, tenant.as_ref(), &gate.grants, &call, env.now()),
         Err(why) => {
-            tracing::error!(run_id = %facts.lease.run_id, %why, "the tenant's policy can't be judged; calls are denied");
+            tracing::error!(%why, "the tenant's policy can't be judged; calls are denied");
             Judgement::denied("the tenant's policy can't be judged")
         }
     }

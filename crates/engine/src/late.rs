@@ -67,7 +67,7 @@ pub(crate) async fn after_fencing(env: &Arc<Env>, lease: Lease, mut flight: Flig
 /// Writes an outcome down; false: it is for the new owner to speak first.
 async fn tell(env: &Env, lease: Lease, owed: &LateOutcome) -> bool {
     patiently(|| env.store.late_outcome(lease, owed)).await.unwrap_or_else(|error| {
-        tracing::error!(run_id = %lease.run_id, %error, "a late outcome can't be written");
+        tracing::error!(%error, "a late outcome can't be written");
         true
     })
 }

@@ -35,6 +35,8 @@ pub(crate) struct Leases {
 pub(crate) struct Hold {
     /// Cancelled when the lease is lost.
     pub(crate) lost: CancellationToken,
+    /// When its claim was asked for.
+    pub(crate) claimed: Instant,
     /// It is good for its span from then on: when the claim or the last renewal was asked for, not when it was heard.
     since: Mutex<Instant>,
     fresh_for: Duration,
@@ -132,6 +134,7 @@ impl Hold {
 pub(crate) fn hold(env: &Arc<Env>, lease: Lease, asked: Instant) -> Held {
     let hold = Arc::new(Hold {
         lost: CancellationToken::new(),
+        claimed: asked,
         since: Mutex::new(asked),
         fresh_for: env.leases.fresh_for(),
     });
@@ -198,7 +201,8 @@ mod tests {
     async fn nothing_leaves_while_the_lease_may_be_anothers() {
         let fresh_for = Duration::from_secs(60);
         let long_ago = Instant::now().checked_sub(fresh_for).expect("a machine that runs for a minute");
-        let hold = Hold { lost: CancellationToken::new(), since: Mutex::new(long_ago), fresh_for };
+        let (lost, since) = (CancellationToken::new(), Mutex::new(long_ago));
+        let hold = Hold { lost, claimed: long_ago, since, fresh_for };
         assert!(hold.sure().now_or_never().is_none(), "it stood still for a minute");
         *hold.since.lock().expect("no panic") = Instant::now();
         assert!(hold.sure().now_or_never().is_some(), "it was renewed");
@@ -218,6 +222,7 @@ mod tests {
         for (epoch, since) in [(1, long_ago), (2, Instant::now())] {
             let hold = Hold {
                 lost: CancellationToken::new(),
+                claimed: since,
                 since: Mutex::new(since),
                 fresh_for: leases.fresh_for(),
             };

@@ -10,6 +10,7 @@ mod inbox;
 mod late;
 mod lease;
 mod model_call;
+mod observed;
 mod perform;
 mod scheduler;
 mod session;
@@ -18,4 +19,5 @@ mod turn;
 #[cfg(feature = "faults")]
 mod unguarded;
 
+pub use answerable_core::run::MAX_RECOVERIES;
 pub use env::{Engine, EngineConfig, EngineParts};

@@ -1,6 +1,5 @@
 //! One attempt on a model, and what is made of its reply: validated, judged, never executed here.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,13 +7,11 @@ use answerable_core::budget::{self, Estimate};
 use answerable_core::id::{CallId, MessageId, RunId};
 use answerable_core::message::ProviderExtra;
 use answerable_core::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Usage};
-use answerable_core::registry::{Registry, Validation};
+use answerable_core::registry::Registry;
 use answerable_core::reply::{self, ReadCall, ReplyKind};
 use answerable_core::run::{Event, NewCall, ReplyFacts};
-use answerable_core::template::{Filling, Template, TemplateError};
 use answerable_faults::{self as faults, Point};
 use answerable_ports::{DeltaSink, ModelTarget, Signals};
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::env::{Env, jitter};
@@ -65,7 +62,7 @@ impl ModelCall {
         };
         let Some(target) = target else {
             let message = format!("there is no provider {:?}", request.provider);
-            return self.failed(None, unusable(message));
+            return self.failed(None, unusable(message), 0);
         };
         let deltas = Deltas { signals: self.env.signals.clone(), run: self.facts.lease.run_id };
         let began = Instant::now();
@@ -73,18 +70,17 @@ impl ModelCall {
         faults::before(Point::Model);
         let answer = self.env.models.ask(&target, request, self.timeout, &deltas).await;
         faults::after(Point::Model);
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match answer {
-            Err(failure) => self.failed(Some(&target), failure),
-            Ok(reply) => {
-                let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                self.replied(&target, request, reply, duration_ms).await
-            }
+            Err(failure) => self.failed(Some(&target), failure, duration_ms),
+            Ok(reply) => self.replied(&target, request, reply, duration_ms).await,
         }
     }
 
-    fn failed(&self, target: Option<&ModelTarget>, failure: ModelFailure) -> Event {
+    fn failed(&self, target: Option<&ModelTarget>, failure: ModelFailure, duration_ms: u64) -> Event {
         let cost_microusd = failure.usage.map_or(0, |usage| self.cost(target, &usage));
-        Event::ModelFailed { at: self.env.now(), failure, cost_microusd, jitter: jitter() }
+        let wire = target.map(|target| target.kind.clone());
+        Event::ModelFailed { at: self.env.now(), failure, cost_microusd, jitter: jitter(), duration_ms, wire }
     }
 
     fn cost(&self, target: Option<&ModelTarget>, usage: &Usage) -> u64 {
@@ -125,46 +121,19 @@ impl ModelCall {
             duration_ms,
             message_id: MessageId(Uuid::now_v7()),
             output_fault,
+            wire: Some(target.kind.clone()),
         };
         Event::ModelReplied { at: self.env.now(), reply: Box::new(facts), calls, more_input: false }
     }
 
     async fn judged_calls(&self, calls: Vec<ReadCall>) -> Vec<NewCall> {
         let gate = rules(&self.env, &self.facts).await;
+        let (registry, context) = (&*self.registry, &self.facts.context);
         let judged = |call: ReadCall| {
-            let key = idempotency_key(&self.registry, &self.facts, &call.tool_name, &call.input, call.id);
-            let (validation, message, key) = match (call.validation, key) {
-                (Validation::Ok, Err(error)) => {
-                    let message = format!("The call's idempotency key can't be made: {error}.");
-                    (Validation::SchemaViolation, Some(message), (call.id.to_string(), false))
-                }
-                (validation, key) => {
-                    (validation, call.message, key.unwrap_or_else(|_| (call.id.to_string(), false)))
-                }
-            };
-            let judgement = (validation == Validation::Ok).then(|| {
-                judged_by(
-                    &self.env,
-                    &gate,
-                    &self.facts,
-                    &self.registry,
-                    &call.tool_name,
-                    &call.input,
-                    &call.input_hash,
-                )
-            });
-            NewCall {
-                id: call.id,
-                model_call_id: call.model_call_id,
-                tool_name: call.tool_name,
-                input: call.input,
-                input_hash: call.input_hash,
-                validation,
-                message,
-                judgement,
-                idempotency_key: key,
-                message_id: (!call.left_out).then(|| MessageId(Uuid::now_v7())),
-            }
+            NewCall::of(registry, context, call, MessageId(Uuid::now_v7()), |call| {
+                let (name, input, hash) = (&call.tool_name, &call.input, &call.input_hash);
+                judged_by(&self.env, &gate, &self.facts, registry, name, input, hash)
+            })
         };
         calls.into_iter().map(judged).collect()
     }
@@ -172,25 +141,6 @@ impl ModelCall {
 
 fn unusable(message: String) -> ModelFailure {
     ModelFailure { kind: FailureKind::Unusable, status: None, message, retry_after_ms: None, usage: None }
-}
-
-/// The key of a call, and whether it is the agent's own (contract, "Business keys"). What can't stand in a header goes as
-/// its hash.
-pub(crate) fn idempotency_key(
-    registry: &Registry,
-    facts: &RunFacts,
-    tool_name: &str,
-    input: &Value,
-    call_id: CallId,
-) -> Result<(String, bool), TemplateError> {
-    let Some(template) = registry.tool(tool_name).and_then(|tool| tool.idempotency_key.as_deref()) else {
-        return Ok((call_id.to_string(), false));
-    };
-    let secrets = BTreeMap::new();
-    let with = Filling { input, context: &facts.context, secrets: &secrets, idempotency_key: "" };
-    let key = Template::parse(template)?.fill(&with, str::to_owned)?;
-    let fits = !key.is_empty() && key.len() <= 255 && key.bytes().all(|byte| (0x21..0x7f).contains(&byte));
-    Ok((if fits { key } else { answerable_core::json::sha256_hex(key.as_bytes()) }, true))
 }
 
 /// Passes words on to those who watch.

@@ -9,6 +9,7 @@ use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
 use answerable_ports::LateOutcome;
 use answerable_ports::commit::StoredArtifact;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tracing::Instrument as _;
 
 use crate::gate::Gate;
 use crate::late;
@@ -119,33 +120,36 @@ impl Flight {
             Command::BuildContext => return,
             Command::CallModel { .. } => {
                 let call = ModelCall::of(session);
-                self.tasks.spawn(async move { (command, call.run().await, None) })
+                self.tasks.spawn(async move { (command, call.run().await, None) }.in_current_span())
             }
             Command::RunTool { call, attempt } => {
                 let Some(tool_call) = ToolCall::of(session, call) else {
                     return self.missing(session, command);
                 };
                 gate = Arc::clone(&tool_call.gate);
-                self.tasks.spawn(async move {
+                let sent = async move {
                     let (event, artifact) = tool_call.run(attempt).await;
                     (command, event, artifact)
-                })
+                };
+                self.tasks.spawn(sent.in_current_span())
             }
             Command::ClaimKey { call } => {
                 let Some(tool_call) = ToolCall::of(session, call) else {
                     return self.missing(session, command);
                 };
-                self.tasks.spawn(async move { (command, tool_call.claim_key().await, None) })
+                self.tasks
+                    .spawn(async move { (command, tool_call.claim_key().await, None) }.in_current_span())
             }
             Command::Reconcile { call } => {
                 let Some(tool_call) = ToolCall::of(session, call) else {
                     return self.missing(session, command);
                 };
                 let reconciler = reconciler(session, call);
-                self.tasks.spawn(async move {
+                let asked = async move {
                     let (event, artifact) = tool_call.reconcile(reconciler).await;
                     (command, event, artifact)
-                })
+                };
+                self.tasks.spawn(asked.in_current_span())
             }
         };
         self.out.insert(command, Out { abort, writes, repeatable, tainted, gate });
@@ -154,7 +158,7 @@ impl Flight {
     /// A state that wants a call which it, its agent or its inputs don't have. That doesn't happen; if it does, the call
     /// isn't sent, and the run says so instead of waiting for it.
     fn missing(&mut self, session: &Session, command: Command) {
-        tracing::error!(run_id = %session.lease().run_id, ?command, "what is outstanding can't be made");
+        tracing::error!(?command, "what is outstanding can't be made");
         let (at, detail) = (session.env.now(), "The runtime could not prepare this call.".to_owned());
         let event = match command {
             Command::RunTool { call, .. } => {

@@ -8,6 +8,7 @@ use answerable_ports::{Claimed, StoreError};
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::drive;
 use crate::env::Env;
@@ -156,16 +157,18 @@ fn spawn(env: &Arc<Env>, tasks: &mut JoinSet<()>, claimed: Claimed, asked: Insta
     }
     let held = hold(&env, claimed.lease, asked);
     env.running.fetch_add(1, Ordering::Relaxed);
-    tasks.spawn(async move {
+    let span = drive::run_span(&claimed);
+    let work = async move {
         let driven =
             std::panic::AssertUnwindSafe(drive::drive(&env, claimed, &held.hold)).catch_unwind().await;
         if driven.is_err() {
             // The lease runs out and the run is taken up again; a run that always does this ends as a crash loop.
-            tracing::error!(run_id = %claimed.lease.run_id, "the task of a run panicked");
+            tracing::error!("the task of a run panicked");
         }
         drop(held);
         env.running.fetch_sub(1, Ordering::Relaxed);
-    });
+    };
+    tasks.spawn(work.instrument(span));
 }
 
 /// Lets running tasks finish or hand back, for as long as they may.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use answerable_core::Millis;
 use answerable_core::id::CallId;
 use answerable_core::message::Message;
 use answerable_core::registry::Registry;
 use answerable_core::run::{Event, RunConfig, RunState, Status, next_due, outstanding};
+use answerable_core::trace::{Frame, SpanId, SpanLink};
 use answerable_ports::commit::StoredArtifact;
 use answerable_ports::{Claimed, Inbound, Lease, LoadedRun, ModelTarget, StoreError};
 use serde_json::Value;
@@ -25,6 +26,14 @@ pub(crate) struct RunFacts {
     pub(crate) agent_id: Option<Uuid>,
     pub(crate) context: Value,
     pub(crate) trace_id: String,
+    pub(crate) frame: Frame,
+}
+
+impl RunFacts {
+    /// The header that names a span of the run to those who are asked within it.
+    pub(crate) fn traceparent(&self, span: &SpanId) -> String {
+        SpanLink { trace_id: self.trace_id.clone(), span_id: span.clone() }.traceparent()
+    }
 }
 
 /// Something that happened and is not committed yet.
@@ -61,6 +70,8 @@ pub(crate) struct Session {
     pub(crate) causes: Vec<Cause>,
     /// The provider as it was when the open step's context was built.
     pub(crate) target: Option<ModelTarget>,
+    /// The open step began here then; people were not waited for since.
+    pub(crate) step_began: Option<Instant>,
 }
 
 impl Session {
@@ -78,6 +89,7 @@ impl Session {
             agent_id: loaded.agent_id,
             context: loaded.context,
             trace_id: loaded.trace_id,
+            frame: Frame { content: env.config.trace_content, ..loaded.frame },
         };
         let mut session = Self {
             env: Arc::clone(env),
@@ -92,6 +104,7 @@ impl Session {
             steers: Vec::new(),
             causes: Vec::new(),
             target: None,
+            step_began: None,
         };
         session.begin(claimed);
         session.receive(loaded.inbox).await;
@@ -133,7 +146,7 @@ impl Session {
 pub(crate) async fn find_target(env: &Env, facts: &RunFacts, name: &str) -> Option<ModelTarget> {
     let tenant = facts.lease.tenant_id;
     patiently(|| env.store.model_target(tenant, name)).await.unwrap_or_else(|error| {
-        tracing::error!(run_id = %facts.lease.run_id, %error, "a provider can't be read");
+        tracing::error!(%error, "a provider can't be read");
         None
     })
 }

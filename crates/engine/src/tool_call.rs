@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use answerable_core::agent::ToolSpec;
 use answerable_core::id::{ArtifactId, CallId};
-use answerable_core::json::sha256_hex;
 use answerable_core::ledger::{Next, after_attempt, reconciliation};
-use answerable_core::run::{Event, KeyHolder, Reconciliation, RunState};
+use answerable_core::run::{Event, KeyHolder, Reconciliation, RunState, Stage};
 use answerable_core::template::{Filling, Template, fill_value};
 use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
+use answerable_core::trace::{SpanId, reconcile_span, tool_span};
 use answerable_faults::{self as faults, Guard, Point};
 use answerable_ports::commit::StoredArtifact;
 use answerable_ports::{PreparedCall, StoreError};
@@ -42,6 +42,18 @@ pub(crate) struct ToolCall {
     business_key: bool,
     /// Effects of before may be taken.
     takes_effects: bool,
+    /// The attempt of which nobody knows what became, if one is asked about.
+    unclear: u32,
+}
+
+/// One request on its way.
+struct Sending<'a> {
+    tool: &'a ToolSpec,
+    input: Value,
+    key: String,
+    attempt: u32,
+    /// The span that it belongs to.
+    span: &'a SpanId,
 }
 
 impl ToolCall {
@@ -70,6 +82,7 @@ impl ToolCall {
             key: call.idempotency_key.clone(),
             business_key: call.business_key,
             takes_effects: call.writes && state.has_effects_to_take(),
+            unclear: if let Stage::Reconciling { attempt, .. } = call.stage { attempt } else { 0 },
         })
     }
 
@@ -84,26 +97,22 @@ impl ToolCall {
         if let Some(came) = self.env.early.take(self.call_id) {
             return came;
         }
-        self.send(&self.tool, self.input.clone(), self.key.clone(), attempt).await
+        let (input, key) = (self.input.clone(), self.key.clone());
+        let span = &tool_span(self.facts.lease.run_id, self.call_id, attempt);
+        self.send(Sending { tool: &self.tool, input, key, attempt, span }).await
     }
 
-    async fn send(
-        &self,
-        tool: &ToolSpec,
-        input: Value,
-        key: String,
-        attempt: u32,
-    ) -> (Attempt, Option<StoredArtifact>) {
-        match self.prepare(tool, input, key, attempt).await {
+    async fn send(&self, sending: Sending<'_>) -> (Attempt, Option<StoredArtifact>) {
+        match self.prepare(sending).await {
             Ok(prepared) => {
                 self.leave().await;
-                faults::before_of(Point::Effect, &tool.name);
+                faults::before_of(Point::Effect, &prepared.tool.name);
                 let came = self.env.tools.run(&prepared).await;
-                faults::after_of(Point::Effect, &tool.name);
+                faults::after_of(Point::Effect, &prepared.tool.name);
                 came
             }
             Err(error) => {
-                tracing::error!(run_id = %self.facts.lease.run_id, %error, "a call can't be prepared");
+                tracing::error!(%error, "a call can't be prepared");
                 (
                     Attempt::Refused(ErrorCode::Internal, "The runtime could not prepare this call.".into()),
                     None,
@@ -120,13 +129,8 @@ impl ToolCall {
         }
     }
 
-    async fn prepare(
-        &self,
-        tool: &ToolSpec,
-        input: Value,
-        key: String,
-        attempt: u32,
-    ) -> Result<PreparedCall, StoreError> {
+    async fn prepare(&self, sending: Sending<'_>) -> Result<PreparedCall, StoreError> {
+        let Sending { tool, input, key, attempt, span } = sending;
         let tenant = self.facts.lease.tenant_id;
         let names = secret_names(tool);
         Ok(PreparedCall {
@@ -135,7 +139,7 @@ impl ToolCall {
             secrets: patiently(|| self.env.store.secrets(tenant, &names)).await?,
             signing_secrets: patiently(|| self.env.signing_secrets(tenant)).await?,
             context: self.facts.context.clone(),
-            traceparent: traceparent(&self.facts.trace_id, self.call_id, &key, attempt),
+            traceparent: self.facts.traceparent(span),
             artifact_id: ArtifactId(Uuid::now_v7()),
             tool: tool.clone(),
             input,
@@ -205,8 +209,10 @@ impl ToolCall {
         let Ok(input) = fill_value(&template, &with) else { return (Reconciled::Unknown, None) };
         // Its own key: it is another request.
         let key = format!("reconcile:{}", self.call_id);
+        let span = &reconcile_span(self.facts.lease.run_id, self.call_id, self.unclear);
         for attempt in 1.. {
-            let (outcome, _) = self.send(reconciler, input.clone(), key.clone(), attempt).await;
+            let (input, key) = (input.clone(), key.clone());
+            let (outcome, _) = self.send(Sending { tool: reconciler, input, key, attempt, span }).await;
             match after_attempt(reconciler, attempt, false, outcome.clone(), jitter()) {
                 Next::Retry(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
                 _ => return reconciliation(&outcome),
@@ -225,10 +231,4 @@ fn secret_names(tool: &ToolSpec) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-/// W3C trace context; the span's id follows from what it is, so that a later export agrees with what was sent.
-fn traceparent(trace_id: &str, call: CallId, key: &str, attempt: u32) -> String {
-    let span = &sha256_hex(format!("{call}|{key}|{attempt}").as_bytes())["sha256:".len()..][..16];
-    format!("00-{trace_id}-{span}-01")
 }

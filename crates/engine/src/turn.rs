@@ -1,11 +1,14 @@
 //! The next turn: what the model is shown, and how it is asked.
 
+use std::time::Instant;
+
 use answerable_core::budget::{self, Estimate, output_cap};
-use answerable_core::context::{Context, ContextOverflow, Source, build};
+use answerable_core::context::{Context, ContextOverflow, of_turn, target_of_turn};
 use answerable_core::message::Message;
 use answerable_core::model::{ModelRequest, Usage};
 use answerable_core::model_retry::Reask;
 use answerable_core::run::{Event, RunState};
+use answerable_core::trace::model_span;
 use answerable_ports::ModelTarget;
 
 use crate::session::{Session, find_target};
@@ -17,37 +20,22 @@ impl Session {
         state: &RunState,
         history: &[Message],
     ) -> (Event, Option<ModelTarget>) {
-        let at = self.now();
+        let began = Instant::now();
         let spec = &self.registry.spec.model;
-        // A rebuild stays with its target; a new step begins with the main one.
-        let index = if state.phase == answerable_core::run::Phase::Rebuild { state.model.target } else { 0 };
-        let (provider, model) = spec.target(index).unwrap_or((&spec.provider, &spec.model));
-        match self.context(state, history) {
+        let (provider, model) = target_of_turn(spec, state);
+        match of_turn(&self.registry, state, history) {
             Err(ContextOverflow { tokens, max_tokens }) => {
-                (Event::ContextOverflowed { at, tokens, max_tokens }, None)
+                (Event::ContextOverflowed { at: self.now(), tokens, max_tokens }, None)
             }
             Ok(context) => {
                 let target = find_target(&self.env, &self.facts, provider).await;
                 let estimate = estimate(&context, target.as_ref(), model);
                 let (provider, model) = (provider.to_owned(), model.to_owned());
-                (Event::ContextBuilt { at, manifest: context.manifest, estimate, provider, model }, target)
+                let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                let (at, manifest) = (self.now(), context.manifest);
+                (Event::ContextBuilt { at, manifest, estimate, provider, model, duration_ms }, target)
             }
         }
-    }
-
-    fn context(&self, state: &RunState, history: &[Message]) -> Result<Context, ContextOverflow> {
-        let spec = &self.registry.spec;
-        let offers = self.registry.offers();
-        // A new step begins afresh; only within one a provider's word that it was too long counts.
-        let shrink = state.model.shrunk && state.phase != answerable_core::run::Phase::Boundary;
-        build(&Source {
-            system: &spec.instructions,
-            tools: &offers,
-            history,
-            max_tokens: spec.context.max_tokens,
-            overflow: spec.context.overflow,
-            shrink,
-        })
     }
 
     /// The request that is outstanding. `None`: its context can't be built any more (the history didn't change, so this
@@ -56,7 +44,7 @@ impl Session {
         let state = &self.state;
         let spec = &self.registry.spec;
         let (provider, model) = spec.model.target(state.model.target)?;
-        let context = self.context(state, &self.history).ok()?;
+        let context = of_turn(&self.registry, state, &self.history).ok()?;
         let wanted = spec.model.max_output_tokens;
         let wanted = if state.model.cap_cut { wanted.map(|cap| (cap / 2).max(1)) } else { wanted };
         Some(ModelRequest {
@@ -70,6 +58,7 @@ impl Session {
             max_output_tokens: output_cap(&state.budgets, &state.used, &state.estimate, wanted),
             params: spec.model.params.clone(),
             turn: state.turns,
+            traceparent: Some(self.facts.traceparent(&model_span(state))),
         })
     }
 }

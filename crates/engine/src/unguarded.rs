@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use answerable_core::id::CallId;
-use answerable_core::run::{Command, outstanding};
+use answerable_core::run::{Command, inputs_after, outstanding};
 use answerable_core::tool::Attempt;
 use answerable_faults::{self as faults, Guard};
 use answerable_ports::commit::StoredArtifact;
 
-use crate::commit::inputs_after;
 use crate::draft::Draft;
 use crate::session::Session;
 use crate::tool_call::ToolCall;

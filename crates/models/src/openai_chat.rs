@@ -82,7 +82,8 @@ fn http_request(
         address(&target.base_url).ok_or_else(|| unusable("the provider's address can't be read".into()))?;
     let builder =
         client.request(Method::POST, url.as_str()).map_err(|refused| unusable(refused.to_string()))?;
-    let headers = headers(target).map_err(|name| unusable(format!("header {name} can't hold its value")))?;
+    let headers =
+        headers(target, request).map_err(|name| unusable(format!("header {name} can't hold its value")))?;
     Ok(builder.headers(headers).body(request::body(request, &target.options).to_string()))
 }
 
@@ -94,7 +95,7 @@ fn address(base_url: &str) -> Option<Url> {
 }
 
 /// The provider's headers may replace ours. The error is the name of the one that is no header.
-fn headers(target: &ModelTarget) -> Result<HeaderMap, String> {
+fn headers(target: &ModelTarget, request: &ModelRequest) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
@@ -103,6 +104,9 @@ fn headers(target: &ModelTarget) -> Result<HeaderMap, String> {
             AUTHORIZATION,
             secret_value("authorization", &format!("Bearer {}", key.expose_secret()))?,
         );
+    }
+    if let Some(traceparent) = &request.traceparent {
+        headers.insert("traceparent", secret_value("traceparent", traceparent)?);
     }
     for (name, value) in &target.headers {
         let known = HeaderName::try_from(name.as_str()).map_err(|_| name.clone())?;

@@ -5,6 +5,7 @@ use answerable_core::budget::BudgetPatch;
 use answerable_core::id::{ApprovalId, ArtifactId, CallId, MessageId};
 use answerable_core::run::{Event, Record, RunState, SubmittedStatus};
 use answerable_core::tool::ErrorCode;
+use answerable_core::trace::Span;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,6 +18,8 @@ pub struct Commit {
     pub state: RunState,
     /// What happened, for the journal, in order.
     pub events: Vec<Event>,
+    /// The spans that ended with each of them.
+    pub spans: Vec<Vec<Span>>,
     /// Rows, in order.
     pub records: Vec<Record>,
     /// The run's thread, for those who are told of it.

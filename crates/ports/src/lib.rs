@@ -4,16 +4,20 @@
 
 pub mod clock;
 pub mod commit;
+pub mod gauges;
 pub mod model;
 pub mod observe;
 pub mod signals;
+pub mod spans;
 pub mod store;
 pub mod tool;
 
 pub use clock::Clock;
 pub use commit::{Commit, CommitOutcome, Inbound, InboundBody, Release, StoredArtifact};
+pub use gauges::{Gauges, Waiting};
 pub use model::{DeltaSink, ModelProvider, ModelTarget};
-pub use observe::Observer;
+pub use observe::{Committed, Observer, Started};
 pub use signals::{OwnedInbox, Progress, Signal, Signals};
+pub use spans::{SpanBacklog, SpanBatch, SpanOutbox};
 pub use store::{Claimed, LateOutcome, Lease, LoadedRun, Renewal, RunStore, StoreError, Wake};
 pub use tool::{PreparedCall, ToolExecutor};

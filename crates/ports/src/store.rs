@@ -8,6 +8,7 @@ use answerable_core::ledger::Outcome;
 use answerable_core::message::Message;
 use answerable_core::permission::{Grant, Policy};
 use answerable_core::run::{KeyHolder, RunState};
+use answerable_core::trace::Frame;
 use answerable_core::{Millis, agent::AgentSpec};
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -76,8 +77,10 @@ pub struct LoadedRun {
     pub thread_id: Option<Uuid>,
     /// The run's context.
     pub context: Value,
-    /// Its trace.
+    /// Its trace: 32 hex digits.
     pub trace_id: String,
+    /// What is the same for all of its spans.
+    pub frame: Frame,
     /// The history: of earlier runs of its thread, then its own.
     pub history: Vec<Message>,
     /// Inputs of the open step's calls.

@@ -1,5 +1,6 @@
 //! The one write of the engine: a state and the rows that tell of it, in one round trip (`commit_run` in the migrations).
 
+mod replayed;
 mod rows;
 
 use answerable_core::Millis;
@@ -21,8 +22,16 @@ use crate::links;
 use crate::outbox::{self, ApprovalFacts, RunFacts};
 use crate::{Result, Store};
 
+/// What a commit is written with, whatever is in it.
+pub(crate) struct CommitWith<'a> {
+    /// It leads to this service, for links in what webhooks hear.
+    pub(crate) public_url: &'a str,
+    /// Spans are to be exported.
+    pub(crate) export_spans: bool,
+}
+
 impl Store {
-    /// Writes all of `commit`, or nothing. `public_url` leads to this service, for links in what webhooks hear.
+    /// Writes all of `commit`, or nothing.
     ///
     /// # Errors
     /// The database is away: whether it was written is then unknown, and the same commit may be sent again.
@@ -32,14 +41,15 @@ impl Store {
         seq: i64,
         commit: Commit,
         id: Uuid,
-        public_url: &str,
+        with: &CommitWith<'_>,
     ) -> Result<CommitOutcome> {
         let ended = matches!(commit.release, Release::End | Release::EndWithLateCalls);
         let parked = matches!(commit.release, Release::Park { .. });
         let known_inbox = commit.known_inbox;
-        let payload = Payload::of(lease, &commit, |approval, expires_at| {
-            links::decision_url(self.sealer(), public_url, approval, expires_at)
+        let mut payload = Payload::of(lease, &commit, |approval, expires_at| {
+            links::decision_url(self.sealer(), with.public_url, approval, expires_at)
         });
+        payload.export = with.export_spans && !payload.spans.is_empty();
         // As text: it is JSON for PostgreSQL with every digit as it stands here.
         let payload =
             serde_json::to_string(&payload).map_err(|error| StoreError::Broken(error.to_string()))?;
@@ -141,6 +151,11 @@ struct Payload {
     wake_at: Option<Millis>,
     expires_at: Option<Millis>,
     journal: Vec<Value>,
+    /// Of each event in the journal; null: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    spans: Vec<Option<Value>>,
+    /// They are to be exported.
+    export: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -175,6 +190,14 @@ struct Payload {
     consumed: Vec<i64>,
 }
 
+/// The spans of each event; empty: there are none at all.
+fn spans(commit: &Commit) -> Vec<Option<Value>> {
+    if commit.spans.iter().all(Vec::is_empty) {
+        return Vec::new();
+    }
+    commit.spans.iter().map(|spans| (!spans.is_empty()).then(|| plain(spans))).collect()
+}
+
 impl Payload {
     fn of(lease: Lease, commit: &Commit, link: impl Fn(&ApprovalRow, Millis) -> String) -> Self {
         let state = &commit.state;
@@ -193,6 +216,7 @@ impl Payload {
             },
             expires_at: expires_at(state),
             journal: commit.events.iter().map(plain).collect(),
+            spans: spans(commit),
             consumed: commit.consumed.clone(),
             artifacts: commit.artifacts.iter().map(artifact).collect(),
             ..Self::default()

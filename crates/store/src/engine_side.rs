@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use uuid::Uuid;
 
+use crate::commit::CommitWith;
 use crate::error::store_error;
 use crate::load::decode;
 use crate::tx::TenantTx;
@@ -23,12 +24,14 @@ use crate::{Result, Store};
 pub struct EngineStore {
     store: Store,
     public_url: String,
+    export_spans: bool,
 }
 
 impl EngineStore {
-    /// `public_url` leads to this service, for the links in what webhooks hear.
-    pub fn new(store: Store, public_url: String) -> Self {
-        Self { store, public_url }
+    /// `public_url` leads to this service, for the links in what webhooks hear. `export_spans`: what is committed here
+    /// is to be exported.
+    pub fn new(store: Store, public_url: String, export_spans: bool) -> Self {
+        Self { store, public_url, export_spans }
     }
 }
 
@@ -103,7 +106,8 @@ impl RunStore for EngineStore {
     }
 
     async fn commit(&self, lease: Lease, seq: i64, commit: Commit, id: Uuid) -> Result<CommitOutcome> {
-        self.store.commit_run(lease, seq, commit, id, &self.public_url).await
+        let with = CommitWith { public_url: &self.public_url, export_spans: self.export_spans };
+        self.store.commit_run(lease, seq, commit, id, &with).await
     }
 
     async fn inbox(&self, lease: Lease, after: i64) -> Result<Vec<Inbound>> {

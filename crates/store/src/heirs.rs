@@ -2,7 +2,7 @@
 //! history and steps are read from the runs they were made in, and effects from the ledger.
 
 mod effects;
-mod lineage;
+pub(crate) mod lineage;
 
 use answerable_core::FieldError;
 use answerable_core::budget::{BudgetPatch, Budgets, below_used, raised};
@@ -10,6 +10,7 @@ use answerable_core::id::{AgentId, RunId, ThreadId};
 use answerable_core::json::{canonical, sha256_hex};
 use answerable_core::message::InputMessage;
 use answerable_core::run::{RunState, Status};
+use answerable_core::trace::TraceContext;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
@@ -31,8 +32,8 @@ pub struct NewHeir {
     pub stand: Stand,
     /// What is said to it.
     pub messages: Vec<InputMessage>,
-    /// Trace: 32 hex digits.
-    pub trace_id: String,
+    /// Where its trace hangs.
+    pub trace: TraceContext,
     /// Who wants it.
     pub asker: Changer,
 }
@@ -73,6 +74,8 @@ pub enum HeirRefused {
     NeedsInput,
     /// There is no checkpoint after that step.
     NoCheckpoint,
+    /// It is a replay: it made no effects that could be gone on from.
+    Replay,
     /// A run that it stands on was deleted.
     BaseGone,
     /// It stands on too many runs already.
@@ -97,6 +100,7 @@ struct Base {
     concurrency_key: Option<String>,
     state: RunState,
     lineage_length: i32,
+    is_replay: bool,
 }
 
 impl TenantTx {
@@ -110,6 +114,9 @@ impl TenantTx {
         wanted: &NewHeir,
     ) -> Result<std::result::Result<(), HeirRefused>> {
         let Some(facts) = self.base_fetch(base).await? else { return Ok(Err(HeirRefused::NotFound)) };
+        if facts.is_replay {
+            return Ok(Err(HeirRefused::Replay));
+        }
         let mut parts = self.lineage_fetch(base).await?;
         if parts.len() != usize::try_from(facts.lineage_length).unwrap_or(0) {
             return Ok(Err(HeirRefused::BaseGone));
@@ -205,7 +212,7 @@ impl TenantTx {
     }
 
     /// Checkpoint 0 of an heir: what it goes on from.
-    async fn first_checkpoint_insert(&mut self, run_id: RunId, state: &RunState) -> Result<()> {
+    pub(crate) async fn first_checkpoint_insert(&mut self, run_id: RunId, state: &RunState) -> Result<()> {
         let tenant = self.tenant();
         let hash = sha256_hex(canonical(&serde_json::to_value(state).unwrap_or_default()).as_bytes());
         sqlx::query!(
@@ -227,10 +234,10 @@ impl TenantTx {
     async fn base_fetch(&mut self, run_id: RunId) -> Result<Option<Base>> {
         let tenant = self.tenant();
         let row = sqlx::query!(
-            "SELECT r.ord, r.agent_id, r.agent_version, r.spec_hash, r.thread_id, r.context, r.metadata, r.priority,
-                 r.concurrency_key, r.lineage_length, s.state
+            r#"SELECT r.ord, r.agent_id, r.agent_version, r.spec_hash, r.thread_id, r.context, r.metadata, r.priority,
+                 r.concurrency_key, r.lineage_length, s.state, r.origin_kind IS NOT DISTINCT FROM 'replay' AS "is_replay!"
              FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
-             WHERE r.tenant_id = $1 AND r.run_id = $2 FOR KEY SHARE OF r",
+             WHERE r.tenant_id = $1 AND r.run_id = $2 FOR KEY SHARE OF r"#,
             tenant,
             run_id.0,
         )
@@ -249,6 +256,7 @@ impl TenantTx {
             concurrency_key: row.concurrency_key,
             state: read_state(row.state)?,
             lineage_length: row.lineage_length,
+            is_replay: row.is_replay,
         }))
     }
 
@@ -341,7 +349,7 @@ fn heir(
         messages: wanted.messages.clone(),
         context: base.context.clone(),
         metadata: base.metadata.clone(),
-        trace_id: wanted.trace_id.clone(),
+        trace: wanted.trace.clone(),
         created_by: wanted.asker.by.clone(),
         priority: base.priority,
         not_before: None,

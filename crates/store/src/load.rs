@@ -15,17 +15,21 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::error::store_error;
+use crate::frame::Hangs;
 use crate::tx::TenantTx;
 
 impl TenantTx {
     /// Loads a run for the holder of its lease; `None`: the lease is lost.
     pub(crate) async fn run_load(&mut self, lease: Lease) -> Result<Option<LoadedRun>> {
         let row = sqlx::query!(
-            "SELECT s.seq, s.inbox_seq, s.state, r.spec_hash, r.agent_id, r.thread_id, r.context, r.trace_id, a.spec
+            r#"SELECT s.seq, s.inbox_seq, s.state, r.spec_hash, r.agent_id, r.thread_id, r.context, r.trace_id, a.spec,
+                 r.agent_version, r.created_at, r.trace_parent, r.trace_link, r.origin_run_id,
+                 base.trace_id AS "base_trace_id?"
              FROM run_states s
              JOIN runs r ON r.tenant_id = s.tenant_id AND r.run_id = s.run_id
              JOIN agent_specs a ON a.tenant_id = r.tenant_id AND a.spec_hash = r.spec_hash
-             WHERE s.tenant_id = $1 AND s.run_id = $2 AND s.epoch = $3",
+             LEFT JOIN runs base ON base.tenant_id = r.tenant_id AND base.run_id = r.origin_run_id
+             WHERE s.tenant_id = $1 AND s.run_id = $2 AND s.epoch = $3"#,
             self.tenant(),
             lease.run_id.0,
             lease.epoch,
@@ -36,6 +40,15 @@ impl TenantTx {
         let Some(row) = row else { return Ok(None) };
         let state = read_state(row.state)?;
         let step = i32::try_from(state.step).unwrap_or(i32::MAX);
+        let hangs = Hangs {
+            run: lease.run_id,
+            agent: row.agent_id.zip(row.agent_version),
+            thread: row.thread_id,
+            created_at: row.created_at,
+            parent: row.trace_parent,
+            link: row.trace_link,
+            base: row.origin_run_id.zip(row.base_trace_id),
+        };
         Ok(Some(LoadedRun {
             history: self.history(lease.run_id.0, row.thread_id).await?,
             inputs: self.call_inputs(lease.run_id.0, step).await?,
@@ -48,13 +61,14 @@ impl TenantTx {
             thread_id: row.thread_id,
             context: row.context,
             trace_id: row.trace_id,
+            frame: hangs.frame(lease.tenant_id),
             known_inbox: row.inbox_seq,
         }))
     }
 
     /// What the model may be shown, in order: of the thread's earlier runs that have ended, of the runs that this one
     /// stands on as far as they count, then the run's own.
-    async fn history(&mut self, run: Uuid, thread: Option<Uuid>) -> Result<Vec<Message>> {
+    pub(crate) async fn history(&mut self, run: Uuid, thread: Option<Uuid>) -> Result<Vec<Message>> {
         let rows = sqlx::query_as!(
             MessageRow,
             r#"WITH parts AS (
@@ -146,15 +160,16 @@ impl TenantTx {
     }
 }
 
-struct MessageRow {
-    message_id: Uuid,
-    seq: i64,
-    role: String,
-    content: String,
-    tool_calls: Option<Value>,
-    tool_call_id: Option<Uuid>,
-    step: Option<i32>,
-    extra: Option<Value>,
+/// A message as it is stored.
+pub(crate) struct MessageRow {
+    pub(crate) message_id: Uuid,
+    pub(crate) seq: i64,
+    pub(crate) role: String,
+    pub(crate) content: String,
+    pub(crate) tool_calls: Option<Value>,
+    pub(crate) tool_call_id: Option<Uuid>,
+    pub(crate) step: Option<i32>,
+    pub(crate) extra: Option<Value>,
 }
 
 impl TryFrom<MessageRow> for Message {

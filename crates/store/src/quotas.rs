@@ -55,7 +55,7 @@ impl TenantTx {
         Ok(queued >= max)
     }
 
-    /// What the runs that were accepted today (UTC) have used; deleting one gives nothing back.
+    /// What the runs that were accepted today (UTC) have used; deleting one gives nothing back, and a replay takes nothing.
     async fn used_today(&mut self) -> Result<Today> {
         let tenant = self.tenant();
         let row = sqlx::query!(
@@ -64,7 +64,9 @@ impl TenantTx {
                ), used AS (
                    SELECT used_by_itself(state, 'input_tokens') + used_by_itself(state, 'output_tokens') AS tokens,
                        used_by_itself(state, 'cost_microusd') AS cost
-                   FROM run_states WHERE tenant_id = $1 AND run_id >= uuid_floor((SELECT began FROM today))
+                   FROM run_states s WHERE tenant_id = $1 AND run_id >= uuid_floor((SELECT began FROM today))
+                       AND NOT EXISTS (SELECT FROM runs r WHERE r.tenant_id = s.tenant_id AND r.run_id = s.run_id
+                           AND r.origin_kind = 'replay')
                    UNION ALL
                    SELECT input_tokens + output_tokens, cost_microusd
                    FROM past_usage WHERE tenant_id = $1 AND created_at >= (SELECT began FROM today)

@@ -69,8 +69,10 @@ pub struct RunRecord {
     pub pending_calls: Vec<CallRecord>,
     /// Entries of which nobody knows yet, those that it brought along included.
     pub uncertain: Vec<Uuid>,
-    /// The run that it stands on: `continue` or `fork`, the run, the step after which it goes on.
+    /// The run that it stands on: `continue`, `fork` or `replay`, the run, the step after which it goes on.
     pub origin: Option<(String, Uuid, i32)>,
+    /// Of a replay: what came out otherwise first.
+    pub first_difference: Option<Value>,
 }
 
 struct ViewRow {
@@ -102,6 +104,7 @@ struct ViewRow {
     origin_kind: Option<String>,
     origin_run_id: Option<Uuid>,
     origin_step: Option<i32>,
+    first_difference: Option<Value>,
 }
 
 impl TryFrom<ViewRow> for RunRecord {
@@ -140,6 +143,7 @@ impl TryFrom<ViewRow> for RunRecord {
                 .zip(row.origin_run_id)
                 .zip(row.origin_step)
                 .map(|((kind, run), step)| (kind, run, step)),
+            first_difference: row.first_difference,
             state,
         })
     }
@@ -198,7 +202,7 @@ impl TenantTx {
                         JOIN ledger o ON o.tenant_id = e.tenant_id AND o.ledger_id = e.ledger_id
                         WHERE e.tenant_id = r.tenant_id AND e.run_id = r.run_id AND o.status = 'uncertain'
                     ) l) AS uncertain,
-                   r.origin_kind, r.origin_run_id, r.origin_step
+                   r.origin_kind, r.origin_run_id, r.origin_step, r.first_difference
                FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
                WHERE r.tenant_id = $1 AND r.run_id = ANY($2)
                ORDER BY r.ord DESC"#,

@@ -6,6 +6,7 @@ use answerable_core::budget::Budgets;
 use answerable_core::id::{AgentId, RunId, ThreadId};
 use answerable_core::message::InputMessage;
 use answerable_core::run::{EventType, Heir, RunState};
+use answerable_core::trace::{SpanId, SpanLink, TraceContext};
 use answerable_ports::Signal;
 use answerable_ports::commit::InboundBody;
 use chrono::{DateTime, Utc};
@@ -38,8 +39,8 @@ pub struct NewRun {
     pub context: Value,
     /// Metadata: a JSON object of strings.
     pub metadata: Value,
-    /// Trace: 32 hex digits.
-    pub trace_id: String,
+    /// Where its trace hangs.
+    pub trace: TraceContext,
     /// Who wants it.
     pub created_by: String,
     /// From -10 to 10.
@@ -219,9 +220,9 @@ impl TenantTx {
             "WITH made AS (
                  INSERT INTO runs (tenant_id, run_id, agent_id, agent_version, spec_hash, thread_id, workspace_id, context,
                      metadata, budgets, trace_id, created_by, priority, not_before, deadline, concurrency_key, created_at,
-                     origin_kind, origin_run_id, origin_step, lineage_length)
+                     origin_kind, origin_run_id, origin_step, lineage_length, trace_parent, trace_link)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9, $10::text::json, $11, $12, $13, $14, $15, $16, $17,
-                     $22, $23, $24, $25)
+                     $22, $23, $24, $25, $27, $28)
                  RETURNING ord
              ), stated AS (
                  INSERT INTO run_states (tenant_id, run_id, event_seq, state) VALUES ($1, $2, 1, $18::text::json)
@@ -241,7 +242,7 @@ impl TenantTx {
             as_json(&new.context)?,
             new.metadata,
             as_json(&new.budgets)?,
-            new.trace_id,
+            new.trace.trace_id,
             new.created_by,
             new.priority,
             new.not_before,
@@ -257,6 +258,8 @@ impl TenantTx {
             new.origin.as_ref().map(|origin| i32::try_from(origin.after_step).unwrap_or(i32::MAX)),
             new.origin.as_ref().map_or(0, |origin| origin.lineage),
             i16::try_from(state.version).unwrap_or(i16::MAX),
+            new.trace.parent.as_ref().map(SpanId::as_str),
+            new.trace.link.as_ref().map(SpanLink::traceparent),
         )
         .execute(self.conn())
         .await

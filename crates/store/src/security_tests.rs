@@ -30,7 +30,7 @@ async fn store(database: &TestDatabase) -> Store {
 /// A tenant with rows in the tables that need no run.
 async fn tenant(store: &Store) -> TenantId {
     let mut tx = store.system().await.expect("tx");
-    let tenant = TenantId(tx.tenant_create("a", &Map::new()).await.expect("a tenant").tenant_id);
+    let tenant = TenantId(tx.tenant_create("a", &Map::new(), false).await.expect("a tenant").tenant_id);
     tx.commit().await.expect("commit");
     let mut tx = store.tenant(tenant).await.expect("tx");
     tx.secret_put("shop", &"s".into()).await.expect("a secret");
@@ -109,6 +109,25 @@ async fn the_system_role_sees_whose_a_journal_is_and_not_what_is_in_it() {
         ("DELETE FROM runs", false),
         ("SELECT * FROM past_usage", false),
         ("SELECT drop_partition('x')", false),
+    ] {
+        let mut tx = store.system().await.expect("tx");
+        let done = sqlx::query(statement).execute(tx.conn()).await;
+        assert_eq!(done.is_ok(), may, "{statement}: {done:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_system_role_sees_since_when_effects_are_unsettled_and_no_other_entry() {
+    let database = TestDatabase::create().await.expect("a database");
+    let store = store(&database).await;
+    for (statement, may) in [
+        ("SELECT count(finished_at), min(finished_at) FROM ledger", true),
+        ("SELECT status FROM ledger", false),
+        ("SELECT resolution FROM ledger", false),
+        ("SELECT idempotency_key FROM ledger", false),
+        ("SELECT tenant_id FROM ledger", false),
+        ("UPDATE ledger SET finished_at = now()", false),
+        ("DELETE FROM ledger", false),
     ] {
         let mut tx = store.system().await.expect("tx");
         let done = sqlx::query(statement).execute(tx.conn()).await;

@@ -19,6 +19,8 @@ pub struct TenantRow {
     pub name: String,
     /// What is limited, by name.
     pub quotas: Value,
+    /// Its runs stand in their callers' traces; else beside them, with a link.
+    pub trust_traceparent: bool,
     /// When it was made.
     pub created_at: DateTime<Utc>,
 }
@@ -28,14 +30,21 @@ impl SystemTx {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn tenant_create(&mut self, name: &str, quotas: &Map<String, Value>) -> Result<TenantRow> {
+    pub async fn tenant_create(
+        &mut self,
+        name: &str,
+        quotas: &Map<String, Value>,
+        trust_traceparent: bool,
+    ) -> Result<TenantRow> {
         sqlx::query_as!(
             TenantRow,
-            "INSERT INTO tenants (tenant_id, name, quotas) VALUES ($1, $2, jsonb_strip_nulls($3))
-             RETURNING tenant_id, name, quotas, created_at",
+            "INSERT INTO tenants (tenant_id, name, quotas, trust_traceparent)
+             VALUES ($1, $2, jsonb_strip_nulls($3), $4)
+             RETURNING tenant_id, name, quotas, trust_traceparent, created_at",
             Uuid::now_v7(),
             name,
             Value::Object(quotas.clone()),
+            trust_traceparent,
         )
         .fetch_one(self.conn())
         .await
@@ -49,7 +58,7 @@ impl SystemTx {
     pub async fn tenant_list(&mut self, before: Option<Uuid>, limit: i64) -> Result<Vec<TenantRow>> {
         sqlx::query_as!(
             TenantRow,
-            "SELECT tenant_id, name, quotas, created_at FROM tenants
+            "SELECT tenant_id, name, quotas, trust_traceparent, created_at FROM tenants
              WHERE $1::uuid IS NULL OR tenant_id < $1 ORDER BY tenant_id DESC LIMIT $2",
             before,
             limit,
@@ -66,7 +75,7 @@ impl SystemTx {
     pub async fn tenant_fetch(&mut self, tenant: TenantId) -> Result<Option<TenantRow>> {
         sqlx::query_as!(
             TenantRow,
-            "SELECT tenant_id, name, quotas, created_at FROM tenants WHERE tenant_id = $1",
+            "SELECT tenant_id, name, quotas, trust_traceparent, created_at FROM tenants WHERE tenant_id = $1",
             tenant.0,
         )
         .fetch_optional(self.conn())
@@ -84,7 +93,7 @@ impl SystemTx {
         .map_err(store_error)
     }
 
-    /// Changes a tenant: a name if one is given; quotas given are set, null lifts a limit, others stay.
+    /// Changes a tenant: name and trust if they are given; quotas given are set, null lifts a limit, others stay.
     ///
     /// # Errors
     /// The database is away.
@@ -93,17 +102,20 @@ impl SystemTx {
         tenant: TenantId,
         name: Option<&str>,
         quotas: &Map<String, Value>,
+        trust_traceparent: Option<bool>,
     ) -> Result<Option<TenantRow>> {
         self.announce(Signal::Keys);
         // More of the tenant's runs may go on now.
         self.announce(Signal::Work);
         sqlx::query_as!(
             TenantRow,
-            "UPDATE tenants SET name = coalesce($2, name), quotas = jsonb_strip_nulls(quotas || $3)
-             WHERE tenant_id = $1 RETURNING tenant_id, name, quotas, created_at",
+            "UPDATE tenants SET name = coalesce($2, name), quotas = jsonb_strip_nulls(quotas || $3),
+                 trust_traceparent = coalesce($4, trust_traceparent)
+             WHERE tenant_id = $1 RETURNING tenant_id, name, quotas, trust_traceparent, created_at",
             tenant.0,
             name,
             Value::Object(quotas.clone()),
+            trust_traceparent,
         )
         .fetch_optional(self.conn())
         .await
@@ -112,6 +124,18 @@ impl SystemTx {
 }
 
 impl TenantTx {
+    /// Whether the tenant's runs stand in their callers' traces.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant_trusts_traceparent(&mut self) -> Result<bool> {
+        sqlx::query_scalar!("SELECT trust_traceparent FROM tenants WHERE tenant_id = $1", self.tenant())
+            .fetch_optional(self.conn())
+            .await
+            .map(Option::unwrap_or_default)
+            .map_err(store_error)
+    }
+
     /// Deletes the tenant with all that is its own; `false`: there is no such tenant. Its live runs end at once: no
     /// server can write them any more.
     ///

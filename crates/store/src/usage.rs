@@ -1,4 +1,5 @@
-//! What a tenant's runs used. A run counts at the time it was created, also after it was deleted (`past_usage`).
+//! What a tenant's runs used. A run counts at the time it was created, also after it was deleted (`past_usage`). Replays
+//! don't count: they asked nobody.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -48,6 +49,7 @@ impl TenantTx {
                        used_by_itself(s.state, 'cost_microusd') AS cost_microusd
                    FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
                    WHERE r.tenant_id = $1 AND r.created_at >= $2 AND r.created_at < $3
+                       AND r.origin_kind IS DISTINCT FROM 'replay'
                    UNION ALL
                    SELECT created_at, agent_id, steps, tool_calls, input_tokens, output_tokens, cost_microusd
                    FROM past_usage WHERE tenant_id = $1 AND created_at >= $2 AND created_at < $3
@@ -87,6 +89,7 @@ impl TenantTx {
                        used_by_itself(s.state, 'cost_microusd') AS cost_microusd
                    FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
                    WHERE r.tenant_id = $1 AND r.created_at >= $2 AND r.created_at < $3
+                       AND r.origin_kind IS DISTINCT FROM 'replay'
                    UNION ALL
                    SELECT created_at, agent_id, steps, tool_calls, input_tokens, output_tokens, cost_microusd
                    FROM past_usage WHERE tenant_id = $1 AND created_at >= $2 AND created_at < $3
@@ -126,6 +129,7 @@ impl TenantTx {
                            AND l.step = p.number) AS calls
                    FROM runs r JOIN steps p ON p.tenant_id = r.tenant_id AND p.run_id = r.run_id
                    WHERE r.tenant_id = $1 AND r.created_at >= $2 AND r.created_at < $3 AND p.model IS NOT NULL
+                       AND r.origin_kind IS DISTINCT FROM 'replay'
                ), summed AS (
                    SELECT name, count(DISTINCT run_id) AS runs, count(*) AS steps, sum(calls) AS calls, sum(input) AS input,
                        sum(output) AS output, sum(cost) AS cost
@@ -177,7 +181,7 @@ impl TenantTx {
                          WHERE p.tenant_id = r.tenant_id AND p.run_id = r.run_id AND p.model IS NOT NULL
                          GROUP BY 1) m), '[]')
              FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
-             WHERE r.tenant_id = $1 AND r.run_id = ANY($2)",
+             WHERE r.tenant_id = $1 AND r.run_id = ANY($2) AND r.origin_kind IS DISTINCT FROM 'replay'",
             tenant,
             runs,
         )

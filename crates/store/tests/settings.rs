@@ -27,9 +27,12 @@ async fn world() -> World {
     let store = Store::connect(&options, Sealer::new(&[7; 32]), Signals::new().0).expect("a store");
     let mut tx = store.system().await.expect("tx");
     let a = TenantId(
-        tx.tenant_create("a", &quotas(json!({"max_requests_per_minute": 12}))).await.expect("a").tenant_id,
+        tx.tenant_create("a", &quotas(json!({"max_requests_per_minute": 12})), true)
+            .await
+            .expect("a")
+            .tenant_id,
     );
-    let b = TenantId(tx.tenant_create("b", &Map::new()).await.expect("b").tenant_id);
+    let b = TenantId(tx.tenant_create("b", &Map::new(), false).await.expect("b").tenant_id);
     tx.commit().await.expect("commit");
     World { store, a, b, _database: database }
 }
@@ -90,7 +93,7 @@ async fn tenants_and_their_keys() {
     assert!(tx.key_find(KeyId(made.key_id)).await.expect("looked").is_none());
     assert_eq!(tx.key_list(world.a, None, 10).await.expect("list").expect("the tenant is there"), []);
     let change = quotas(json!({"max_requests_per_minute": null, "max_queued_runs": 3}));
-    let row = tx.tenant_update(world.a, Some("A"), &change).await.expect("updated").expect("a tenant");
+    let row = tx.tenant_update(world.a, Some("A"), &change, None).await.expect("updated").expect("a tenant");
     assert_eq!((row.name.as_str(), row.quotas), ("A", json!({"max_queued_runs": 3})));
     tx.commit().await.expect("commit");
     // A tenant that isn't there: the failed insert ends its transaction.

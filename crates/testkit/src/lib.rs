@@ -9,6 +9,7 @@
 
 pub mod arrivals;
 mod body;
+pub mod collector;
 pub mod database;
 mod hold;
 mod lock;
@@ -20,6 +21,7 @@ pub mod signature;
 pub mod tool;
 pub mod webhook;
 
+pub use collector::Collector;
 pub use database::TestDatabase;
 pub use model::{ModelReply, ScriptedModel};
 pub use openapi::Document;

@@ -64,8 +64,9 @@ impl Ask {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await?;
         let content_type = header(&headers, "content-type");
-        let is_json =
-            content_type.is_some_and(|kind| kind.starts_with("application/") && kind.contains("json"));
+        let is_json = content_type.is_some_and(|kind| {
+            kind.starts_with("application/") && kind.contains("json") && !kind.contains("ndjson")
+        });
         let body = match text.as_str() {
             "" => Value::Null,
             text if is_json => serde_json::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}")),

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::legal;
 use super::run::{Run, TERMINAL};
+use super::traces;
 
 pub(crate) async fn hold(run: &Run<'_>, shown: &Value) {
     says_why_it_ended(shown);
@@ -18,6 +19,7 @@ pub(crate) async fn hold(run: &Run<'_>, shown: &Value) {
     let is_open = |ledger: &Value| list(ledger).iter().any(|entry| entry["status"] == "started");
     let ledger = run.ledger_where(|ledger| !is_open(ledger)).await;
     ledger_and_calls_agree(&ledger, &calls);
+    traces::hold(run, shown, &calls, &ledger).await;
     adds_up(shown, &run.list("steps").await);
     for request in run.world().model.requests() {
         legal::history(&request.json());

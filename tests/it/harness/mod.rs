@@ -12,9 +12,11 @@ mod laws;
 mod legal;
 mod matching;
 mod process;
+pub(crate) mod recorded;
 mod run;
 mod server;
 mod stream;
+pub(crate) mod traces;
 mod world;
 
 pub(crate) use agent::{With, client_tool, rules};

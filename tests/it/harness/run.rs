@@ -39,6 +39,10 @@ impl<'w> Run<'w> {
         self.world
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The path of something of the run; `""` for the run itself, else with its slash.
     pub(crate) fn path(&self, rest: &str) -> String {
         format!("/v1/runs/{}{rest}", self.id)

@@ -68,6 +68,10 @@ pub(crate) struct ServerFlags {
     /// Longest request body, in bytes [env: ANSWERABLE_MAX_BODY_BYTES] [default: 4194304]
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     max_body_bytes: Option<String>,
+    /// Most commits whose spans wait for a collector that is away; over that the oldest are not exported any
+    /// more [env: ANSWERABLE_TRACE_BACKLOG] [default: 100000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    trace_backlog: Option<String>,
     #[command(flatten)]
     retention: RetentionFlags,
 }
@@ -114,6 +118,7 @@ impl ServerFlags {
             ("max_running", &self.max_running),
             ("drain_ms", &self.drain_ms),
             ("max_body_bytes", &self.max_body_bytes),
+            ("trace_backlog", &self.trace_backlog),
         ]));
         values
     }

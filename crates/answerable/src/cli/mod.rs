@@ -3,6 +3,7 @@
 mod bootstrap;
 mod decide;
 mod dev;
+mod eval;
 mod flags;
 mod follow;
 mod migrate;
@@ -34,6 +35,9 @@ Examples:
   answerable approve
   answerable approve apr_0198c0de --reason \"checked with Ann\"
       See which calls wait for a person; let one happen.
+
+  answerable eval evals/
+      Play eval cases on a server of their own and say which failed.
 
   answerable serve
       Run the service. Needs DATABASE_URL, ANSWERABLE_OPERATOR_KEY and ANSWERABLE_SECRET_KEY.
@@ -68,6 +72,8 @@ enum Command {
     Approve(decide::ApproveArgs),
     /// List the calls that wait for a person, or refuse some of them
     Deny(decide::DenyArgs),
+    /// Play eval cases, or make one out of a run
+    Eval(eval::EvalArgs),
 }
 
 /// Runs the command line of this process.
@@ -102,6 +108,7 @@ async fn carry_out(command: Command) -> Result<(), Failure> {
         Command::Tail(args) => tail::tail(args).await,
         Command::Approve(args) => decide::approve(args).await,
         Command::Deny(args) => decide::deny(args).await,
+        Command::Eval(args) => eval::eval(args).await,
     }
 }
 
@@ -128,6 +135,7 @@ mod tests {
             "tail",
             "approve",
             "deny",
+            "eval",
             "Examples:",
             "answerable.toml",
         ] {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::Args;
-use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, StatusCode};
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use url::{Host, Url};
@@ -46,7 +46,7 @@ impl Remote {
 }
 
 /// The server's URL; an empty variable counts as not set.
-fn base(text: &str) -> Result<Url, Failure> {
+pub(crate) fn base(text: &str) -> Result<Url, Failure> {
     let text = if text.trim().is_empty() { DEFAULT_URL } else { text.trim() };
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     // Not repeated: it may hold a password where none belongs.
@@ -58,7 +58,7 @@ fn base(text: &str) -> Result<Url, Failure> {
     Err(Failure::misconfigured("the server's URL (--url) may not hold a user: the API key says who asks"))
 }
 
-fn is_here(url: &Url) -> bool {
+pub(crate) fn is_here(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
@@ -72,6 +72,7 @@ fn is_here(url: &Url) -> bool {
 pub(crate) struct Api {
     base: Url,
     client: Client,
+    bearer: HeaderValue,
     patience: Duration,
 }
 
@@ -97,19 +98,19 @@ impl From<Refusal> for Failure {
 
 impl Api {
     pub(crate) fn new(base: &Url, key: SecretString) -> Result<Self, Failure> {
-        let mut bearer = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))
-            .map_err(|_| Failure::misconfigured("the API key has characters that no key has"))?;
-        bearer.set_sensitive(true);
-        let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, bearer)]);
         let mut client = Client::builder()
-            .default_headers(headers)
             .user_agent(concat!("answerable/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(10));
         if is_here(base) {
             client = client.no_proxy();
         }
         let client = client.build().map_err(|e| Failure::new(words(&e)))?;
-        Ok(Self { base: base.clone(), client, patience: PATIENCE })
+        Ok(Self { base: base.clone(), client, bearer: bearer(&key)?, patience: PATIENCE })
+    }
+
+    /// The same with another key, over the same connections.
+    pub(crate) fn with_key(&self, key: &SecretString) -> Result<Self, Failure> {
+        Ok(Self { bearer: bearer(key)?, ..self.clone() })
     }
 
     /// The same, with another patience for plain requests.
@@ -152,7 +153,7 @@ impl Api {
         body: Option<&Value>,
         headers: &[(HeaderName, HeaderValue)],
     ) -> Result<Value, Refusal> {
-        let mut request = self.client.request(method, url).timeout(self.patience);
+        let mut request = self.request(method, url).timeout(self.patience);
         for (name, value) in headers {
             request = request.header(name, value);
         }
@@ -164,6 +165,7 @@ impl Api {
         let text = read(response).await.map_err(|e| self.unreachable(&e))?;
         let answer: Option<Value> = serde_json::from_slice(&text).ok();
         match answer {
+            None if status == StatusCode::NO_CONTENT => Ok(Value::Null),
             Some(answer) if status.is_success() => Ok(answer),
             answer => Err(refusal(status, answer.as_ref())),
         }
@@ -171,7 +173,7 @@ impl Api {
 
     /// Opens a stream of a run's events after `after`; `None` when there is nothing left to say.
     pub(crate) async fn events(&self, run_id: &str, after: u64) -> Result<Option<Response>, Refusal> {
-        let request = self.client.get(self.url(&["v1", "runs", run_id, "events"]));
+        let request = self.request(Method::GET, self.url(&["v1", "runs", run_id, "events"]));
         let request = request.header(ACCEPT, "text/event-stream").header("last-event-id", after.to_string());
         // No timeout for the whole: a stream lasts as long as its run.
         let response = tokio::time::timeout(self.patience, request.send())
@@ -188,6 +190,10 @@ impl Api {
         }
     }
 
+    fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        self.client.request(method, url).header(AUTHORIZATION, self.bearer.clone())
+    }
+
     fn unreachable(&self, error: &reqwest::Error) -> Refusal {
         let message = if error.is_connect() {
             format!("no server answers at {}: {}", self.base, words(error))
@@ -196,6 +202,13 @@ impl Api {
         };
         Refusal { status: error.status(), message }
     }
+}
+
+fn bearer(key: &SecretString) -> Result<HeaderValue, Failure> {
+    let mut bearer = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))
+        .map_err(|_| Failure::misconfigured("the API key has characters that no key has"))?;
+    bearer.set_sensitive(true);
+    Ok(bearer)
 }
 
 async fn read(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {

@@ -15,6 +15,10 @@ Keys come from the environment or from answerable.toml:
                            -hex 32), or a passphrase of at least 32 characters, which is
                            hashed with SHA-256
 
+OpenTelemetry's variables say where spans and metrics go, as in
+OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318; without them nothing is exported, and /metrics
+can be read all the same.
+
 While the database is away, requests are answered with 503. SIGTERM drains the server: running
 steps finish or are handed to other servers, and no run fails.")]
 pub(crate) struct ServeArgs {

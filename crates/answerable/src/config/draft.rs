@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::{EgressAllow, Invalid, Layers, SecretKey, database_url, read};
+use super::{EgressAllow, Invalid, Layers, SecretKey, Telemetry, database_url, otel, read};
 
 /// Where runs, journals and everything else are kept.
 #[derive(Clone, Debug)]
@@ -85,6 +85,8 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// How long what has ended is kept.
     pub retention: Retention,
+    /// What it exports.
+    pub telemetry: Telemetry,
     /// Its log.
     pub log: Log,
 }
@@ -108,6 +110,8 @@ pub struct Draft {
     pub limits: Limits,
     /// See [`ServerConfig::retention`].
     pub retention: Retention,
+    /// See [`ServerConfig::telemetry`].
+    pub telemetry: Telemetry,
     /// See [`ServerConfig::log`].
     pub log: Log,
     /// Where `dev` keeps keys and its private PostgreSQL.
@@ -136,6 +140,7 @@ impl Draft {
             egress_allow: layers.get("egress_allow", str::parse)?.unwrap_or_default(),
             limits: limits(layers)?,
             retention: retention(layers)?,
+            telemetry: telemetry(layers)?,
             log: log(layers)?,
             data_dir: layers.get("data_dir", as_path)?.unwrap_or_else(|| PathBuf::from(".answerable")),
             pg_bin: layers.get("pg_bin", as_path)?,
@@ -171,6 +176,7 @@ impl Draft {
             egress_allow: self.egress_allow,
             limits: self.limits,
             retention: self.retention,
+            telemetry: self.telemetry,
             log: self.log,
         })
     }
@@ -179,6 +185,7 @@ impl Draft {
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const MIB: u64 = 1 << 20;
 const DEFAULT_JOURNAL_DAYS: u16 = 30;
+const MOST_BACKLOG: u64 = 100_000_000;
 /// Ten years. Whoever keeps things longer keeps them for good.
 const MAX_DAYS: u64 = 3650;
 
@@ -246,6 +253,11 @@ fn retention(layers: &Layers) -> Result<Retention, Invalid> {
         journal_days: days("keep_journal_days")?.unwrap_or(DEFAULT_JOURNAL_DAYS),
         runs_days: days("keep_runs_days")?,
     })
+}
+
+fn telemetry(layers: &Layers) -> Result<Telemetry, Invalid> {
+    let backlog = layers.get("trace_backlog", |text| read::whole(text, 1..=MOST_BACKLOG))?;
+    otel::telemetry(&|name| layers.otel(name), backlog.unwrap_or(otel::DEFAULT_BACKLOG))
 }
 
 fn log(layers: &Layers) -> Result<Log, Invalid> {

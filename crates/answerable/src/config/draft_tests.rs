@@ -24,6 +24,8 @@ fn nothing_set_gives_the_defaults() {
     };
     assert_eq!(draft.limits, limits);
     assert_eq!(draft.retention, Retention { journal_days: 30, runs_days: None });
+    assert!(!draft.telemetry.exports_spans() && draft.telemetry.metrics.is_none());
+    assert_eq!(draft.telemetry.backlog, 100_000);
     assert_eq!(draft.log, Log { filter: "info".to_owned(), format: LogFormat::Pretty });
 }
 
@@ -42,9 +44,11 @@ fn everything_set_is_taken() {
         ("ANSWERABLE_MAX_BODY_BYTES", "2048"),
         ("ANSWERABLE_KEEP_JOURNAL_DAYS", "7"),
         ("ANSWERABLE_KEEP_RUNS_DAYS", "3650"),
+        ("ANSWERABLE_TRACE_BACKLOG", "500"),
         ("ANSWERABLE_LOG", "debug"),
         ("ANSWERABLE_LOG_FORMAT", "json"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "key=seventeen-secrets"),
     ])
     .expect("valid")
     .complete()
@@ -57,7 +61,9 @@ fn everything_set_is_taken() {
     assert_eq!(config.retention, Retention { journal_days: 7, runs_days: Some(3650) });
     assert_eq!(config.log.format, LogFormat::Json);
     assert_eq!(config.egress_allow.hosts, ["shop"]);
+    assert_eq!((config.telemetry.exports_spans(), config.telemetry.backlog), (true, 500));
     let printed = format!("{config:?}");
+    assert!(!printed.contains("seventeen"));
     assert!(!printed.contains(OPERATOR) && !printed.contains("pooled") && !printed.contains(PASSPHRASE));
 }
 
@@ -78,6 +84,8 @@ fn what_is_malformed_is_said_in_one_line_that_names_it() {
         ("ANSWERABLE_MAX_BODY_BYTES", "10", "is \"10\""),
         ("ANSWERABLE_KEEP_JOURNAL_DAYS", "0", "is \"0\", and a whole number from 1 to 3650 is needed"),
         ("ANSWERABLE_KEEP_RUNS_DAYS", "3651", "is \"3651\", and a whole number from 1 to 3650 is needed"),
+        ("ANSWERABLE_TRACE_BACKLOG", "0", "is \"0\", and a whole number from 1 to 100000000 is needed"),
+        ("OTEL_TRACES_EXPORTER", "zipkin", "names \"zipkin\", and there is otlp, none"),
         ("ANSWERABLE_LOG", "a=loud", "is \"a=loud\", and a filter like info"),
         ("ANSWERABLE_LOG_FORMAT", "xml", "is \"xml\", and pretty or json is needed"),
     ] {

@@ -14,6 +14,8 @@ use super::{Invalid, file};
 #[derive(Debug, Default)]
 pub struct Layers {
     found: BTreeMap<&'static str, Found>,
+    /// What is set of OpenTelemetry's variables. They have no other layer.
+    otel: BTreeMap<String, SecretString>,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,12 @@ impl Layers {
                 }
             }
         }
+        for (name, text) in &environment {
+            if let Some(name) = name.to_str().filter(|name| name.starts_with("OTEL_")) {
+                let text = text.to_str().ok_or_else(|| Invalid(format!("{name} is not UTF-8")))?;
+                layers.otel.insert(name.to_owned(), text.into());
+            }
+        }
         flags.into_iter().for_each(|(name, text)| layers.set(name, text, Source::Flag));
         Ok(layers)
     }
@@ -79,6 +87,11 @@ impl Layers {
         read(found.text.expose_secret().trim())
             .map(Some)
             .map_err(|reason| Invalid(format!("{} {reason}", self.place(name))))
+    }
+
+    /// The text of one of OpenTelemetry's variables.
+    pub(crate) fn otel(&self, name: &str) -> Option<&str> {
+        self.otel.get(name).map(|text| text.expose_secret())
     }
 
     /// The setting's name as the user wrote it: flag, variable or key of a file.

@@ -11,6 +11,7 @@ mod file;
 mod kept;
 mod layers;
 mod names;
+mod otel;
 mod read;
 mod secret_key;
 mod unknown;
@@ -20,6 +21,7 @@ pub use draft::{Database, Draft, Limits, Log, LogFormat, Retention, ServerConfig
 pub use egress::EgressAllow;
 pub use kept::DataFolder;
 pub use layers::Layers;
+pub use otel::Telemetry;
 pub use secret_key::{KeyForm, SecretKey};
 
 /// A setting that stops the start; the text is one line for the user and holds no secret.

@@ -1,7 +1,7 @@
 //! The names of all settings. The key in `answerable.toml` is the name; flag and variable follow from it.
 
 /// Every setting of the server.
-pub(crate) const NAMES: [&str; 17] = [
+pub(crate) const NAMES: [&str; 18] = [
     "database_url",
     "database_direct_url",
     "listen",
@@ -15,6 +15,7 @@ pub(crate) const NAMES: [&str; 17] = [
     "max_body_bytes",
     "keep_journal_days",
     "keep_runs_days",
+    "trace_backlog",
     "data_dir",
     "log",
     "log_format",

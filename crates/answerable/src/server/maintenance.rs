@@ -67,7 +67,7 @@ fn tell(pruned: &Pruned) {
 }
 
 /// From three to five quarters of it.
-fn about(time: Duration) -> Duration {
+pub(super) fn about(time: Duration) -> Duration {
     // The id's random part is as good a die as any.
     let half = time.as_millis() / 2;
     let die = uuid::Uuid::now_v7().as_u128() % half.max(1);

@@ -5,18 +5,32 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use answerable_store::Store;
-use answerable_telemetry::{Gauges, Metrics};
+use answerable_telemetry::{Metrics, Process};
+use tokio_util::sync::CancellationToken;
+
+/// Between two counts of what waits in the database, more or less.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
 
 /// Metrics, with what is true at the moment of reading.
 pub(super) struct Measured {
     metrics: Arc<Metrics>,
-    store: Store,
-    running: OnceLock<Arc<AtomicUsize>>,
+    running: Arc<OnceLock<Arc<AtomicUsize>>>,
 }
 
 impl Measured {
     pub(super) fn new(metrics: Arc<Metrics>, store: Store) -> Self {
-        Self { metrics, store, running: OnceLock::new() }
+        let running: Arc<OnceLock<Arc<AtomicUsize>>> = Arc::default();
+        let watched = Arc::clone(&running);
+        metrics.watch(move || {
+            let (in_use, all) = store.pool_use();
+            let running = watched.get().map_or(0, |running| running.load(Ordering::Relaxed));
+            Process {
+                running: u64::try_from(running).unwrap_or(u64::MAX),
+                connections_in_use: in_use.into(),
+                connections: all.into(),
+            }
+        });
+        Self { metrics, running }
     }
 
     /// The engine has started; this is how many runs it works on.
@@ -28,14 +42,7 @@ impl Measured {
 
 impl answerable_api::Metrics for Measured {
     fn text(&self) -> String {
-        let (in_use, all) = self.store.pool_use();
-        let running = self.running.get().map_or(0, |running| running.load(Ordering::Relaxed));
-        let gauges = Gauges {
-            running: u64::try_from(running).unwrap_or(u64::MAX),
-            connections_in_use: in_use.into(),
-            connections: all.into(),
-        };
-        self.metrics.text(gauges).unwrap_or_else(|error| {
+        self.metrics.text().unwrap_or_else(|error| {
             tracing::error!(%error, "metrics can't be read out");
             String::new()
         })
@@ -43,5 +50,23 @@ impl answerable_api::Metrics for Measured {
 
     fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
         self.metrics.answered(method, route, status, took);
+    }
+}
+
+/// Counts now and then what waits in the database, until `stop`. While that is away the last counts stand, and their age
+/// says so.
+pub(super) async fn count(store: Store, metrics: Arc<Metrics>, stop: CancellationToken) {
+    loop {
+        let round = async {
+            match store.gauges().await {
+                Ok(gauges) => metrics.counted(gauges),
+                Err(error) => tracing::debug!(%error, "what waits was not counted; the last counts stand"),
+            }
+            tokio::time::sleep(super::maintenance::about(COUNT_EVERY)).await;
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = round => {}
+        }
     }
 }

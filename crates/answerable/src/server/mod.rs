@@ -1,6 +1,7 @@
 //! The server: store, engine, API and delivery put together, from the start to the drained end.
 
 mod door;
+mod export;
 mod maintenance;
 mod measured;
 mod retention;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use answerable_api::{AddressRule, ApiConfig, AppState, router};
-use answerable_engine::{Engine, EngineConfig, EngineParts};
+use answerable_engine::{Engine, EngineConfig, EngineParts, MAX_RECOVERIES};
 use answerable_models::Models;
 use answerable_store::{ConnectOptions, EngineStore, Sealer, Signals, Store};
 use answerable_telemetry::{LogFormat, Metrics, init_logs};
@@ -32,8 +33,6 @@ pub(crate) use schema::migrate_database;
 
 /// Connections to the database that one server keeps at most.
 const MAX_CONNECTIONS: u32 = 24;
-/// Deaths in one step that a run survives (contract, "Behaviours decided" 13).
-const MAX_RECOVERIES: u32 = 5;
 /// Time that open connections of clients have after all else has drained.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
@@ -56,9 +55,23 @@ pub(crate) async fn run(
     listener: TcpListener,
     ready: oneshot::Sender<SocketAddr>,
 ) -> Result<(), Failure> {
+    let (stop, stopping) = shutdown_asked();
+    run_until(config, listener, ready, stop).await?;
+    stopping.await.map_err(Failure::new)?
+}
+
+/// The same until `stop`, whatever signals come.
+///
+/// # Errors
+/// As those of [`run`].
+pub(crate) async fn run_until(
+    config: ServerConfig,
+    listener: TcpListener,
+    ready: oneshot::Sender<SocketAddr>,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
     start_logs(&config.log)?;
     egress::install_crypto();
-    let (stop, stopping) = shutdown_asked();
     door::raise_file_limit();
     let address = listener.local_addr().map_err(Failure::new)?;
     tracing::info!(%address, secret_key = config.secret_key.form().describe(), "answerable starts");
@@ -67,8 +80,8 @@ pub(crate) async fn run(
     tokio::select! {
         migrated = schema::until_migrated(&config.database, &server.store) => migrated?,
         () = stop.cancelled() => {
-            server.end(serving).await;
-            return stopping.await.map_err(Failure::new)?;
+            server.end(serving, &config.telemetry).await;
+            return Ok(());
         }
     }
     server.started.store(true, Ordering::Relaxed);
@@ -80,8 +93,8 @@ pub(crate) async fn run(
     tracing::info!("draining: running steps finish or are handed back");
     server.draining.send_replace(true);
     work.drain().await;
-    server.end(serving).await;
-    stopping.await.map_err(Failure::new)?
+    server.end(serving, &config.telemetry).await;
+    Ok(())
 }
 
 /// A token that is cancelled when the process is told to stop, and what came of listening for that.
@@ -117,6 +130,7 @@ struct Server {
     client: GuardedClient,
     metrics: Arc<Metrics>,
     measured: Arc<Measured>,
+    spans: Option<export::Spans>,
     state: AppState,
     started: Arc<AtomicBool>,
     draining: watch::Sender<bool>,
@@ -142,7 +156,8 @@ impl Server {
         });
         let allow = Allow::new(config.egress_allow.networks.clone(), config.egress_allow.hosts.clone());
         let client = GuardedClient::new(allow).map_err(Failure::new)?;
-        let metrics = Arc::new(Metrics::new().map_err(Failure::new)?);
+        let metrics = Arc::new(export::metrics(&config.telemetry, id)?);
+        let spans = export::Spans::new(&config.telemetry)?;
         let measured = Arc::new(Measured::new(Arc::clone(&metrics), store.clone()));
         let (started, draining) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
         let api = ApiConfig {
@@ -156,7 +171,7 @@ impl Server {
         };
         let state = AppState::new(store.clone(), api);
         let stopped = CancellationToken::new();
-        Ok(Self { id, store, client, metrics, measured, state, started, draining, stopped })
+        Ok(Self { id, store, client, metrics, measured, spans, state, started, draining, stopped })
     }
 
     /// Answers requests until the server is stopped.
@@ -179,9 +194,14 @@ impl Server {
                 max_running: config.limits.max_running,
                 drain_for: config.limits.drain,
                 max_recoveries: MAX_RECOVERIES,
+                trace_content: config.telemetry.content,
             },
             EngineParts {
-                store: Arc::new(EngineStore::new(self.store.clone(), public_url)),
+                store: Arc::new(EngineStore::new(
+                    self.store.clone(),
+                    public_url,
+                    config.telemetry.exports_spans(),
+                )),
                 models: Arc::new(Models::new(self.client.clone())),
                 tools: Arc::new(HttpTools::new(self.client.clone(), self.store.clock().clone())),
                 signals: self.store.signals().clone(),
@@ -198,16 +218,20 @@ impl Server {
             retention::keep(config.retention),
             stop.clone(),
         ));
-        Work { engine, delivery, upkeep, listening, stop }
+        let counting =
+            tokio::spawn(measured::count(self.store.clone(), Arc::clone(&self.metrics), stop.clone()));
+        let export = self.spans.as_ref().map(|spans| spans.start(&self.store, &self.metrics, &stop));
+        Work { engine, delivery, upkeep, counting, export, listening, stop }
     }
 
     /// Lets the last answers leave.
-    async fn end(&self, serving: tokio::task::JoinHandle<()>) {
+    async fn end(&self, serving: tokio::task::JoinHandle<()>, telemetry: &config::Telemetry) {
         self.draining.send_replace(true);
         self.stopped.cancel();
         // Streams that a client holds open end with the process.
         let _ = tokio::time::timeout(LAST_ANSWERS, serving).await;
         let _ = tokio::time::timeout(LAST_ANSWERS, self.store.close()).await;
+        export::end_metrics(telemetry, Arc::clone(&self.metrics)).await;
     }
 }
 
@@ -216,6 +240,8 @@ struct Work {
     engine: Engine,
     delivery: tokio::task::JoinHandle<()>,
     upkeep: tokio::task::JoinHandle<()>,
+    counting: tokio::task::JoinHandle<()>,
+    export: Option<tokio::task::JoinHandle<()>>,
     listening: tokio::task::JoinHandle<()>,
     stop: CancellationToken,
 }
@@ -227,6 +253,11 @@ impl Work {
         // They stop at once or were never of use any more; a panic of theirs was logged.
         let _ = tokio::time::timeout(LAST_ANSWERS, self.delivery).await;
         let _ = tokio::time::timeout(LAST_ANSWERS, self.upkeep).await;
+        self.counting.abort();
+        if let Some(export) = self.export {
+            // It takes two seconds at most for what the last commits tell.
+            let _ = tokio::time::timeout(LAST_ANSWERS, export).await;
+        }
         self.listening.abort();
     }
 }

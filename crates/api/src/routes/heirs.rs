@@ -16,6 +16,7 @@ use crate::problem::{Answer, Problem};
 use crate::router::{Route, post};
 use crate::shapes::heirs::{ContinueRequest, ForkRequest};
 use crate::state::AppState;
+use crate::trace_parent::TraceParent;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![post("/v1/runs/{run_id}/continue", go_on), post("/v1/runs/{run_id}/fork", fork)]
@@ -26,10 +27,11 @@ async fn go_on(
     tenant: Tenant<RunsWrite>,
     Id(run_id): Id<RunId>,
     prefer: PreferWait,
+    caller: TraceParent,
     once: Once<ContinueRequest>,
 ) -> Result<Answer, Problem> {
     state.takes_work()?;
-    let first = match once.key.begin(&state, tenant.id).await? {
+    let mut first = match once.key.begin(&state, tenant.id).await? {
         Turn::First(first) => first,
         Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
     };
@@ -38,7 +40,7 @@ async fn go_on(
         run_id: RunId(Uuid::now_v7()),
         stand: Stand::Continue { budgets: once.body.budgets },
         messages,
-        trace_id: admit::trace_id(),
+        trace: caller.context(&mut first.tx).await?,
         asker: asker(&tenant),
     };
     made(&state, tenant.id, first, run_id, heir, prefer).await
@@ -49,6 +51,7 @@ async fn fork(
     tenant: Tenant<RunsWrite>,
     Id(run_id): Id<RunId>,
     prefer: PreferWait,
+    caller: TraceParent,
     once: Once<ForkRequest>,
 ) -> Result<Answer, Problem> {
     state.takes_work()?;
@@ -60,7 +63,7 @@ async fn fork(
         run_id: RunId(Uuid::now_v7()),
         stand: fork_of(&state, &mut first.tx, &once.body).await?,
         messages: once.body.messages()?,
-        trace_id: admit::trace_id(),
+        trace: caller.context(&mut first.tx).await?,
         asker: asker(&tenant),
     };
     made(&state, tenant.id, first, run_id, heir, prefer).await
@@ -109,6 +112,9 @@ fn refused(refused: HeirRefused) -> Problem {
         HeirRefused::NoCheckpoint => {
             Problem::invalid_at("/after_step", "the run has no checkpoint after this step")
         }
+        HeirRefused::Replay => Problem::conflict(
+            "The run is a replay: nothing of it happened. Continue or fork the run that it replays.",
+        ),
         HeirRefused::BaseGone => Problem::conflict("A run that this one stands on was deleted."),
         HeirRefused::TooLong => Problem::conflict("The run stands on too many others."),
         HeirRefused::AboveAgent(names) => admit::above_agent(&names),

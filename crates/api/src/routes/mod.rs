@@ -11,6 +11,8 @@ mod keys;
 mod ledger;
 mod policy;
 mod providers;
+mod recordings;
+mod replays;
 mod run_deletion;
 mod run_reads;
 mod runs;
@@ -20,6 +22,7 @@ mod signing_secret;
 mod tenants;
 mod threads;
 mod tool_results;
+mod traces;
 mod usage;
 mod webhooks;
 
@@ -39,6 +42,8 @@ pub(crate) fn all() -> Vec<Route> {
         ledger::routes(),
         policy::routes(),
         providers::routes(),
+        recordings::routes(),
+        replays::routes(),
         run_deletion::routes(),
         run_reads::routes(),
         runs::routes(),
@@ -48,6 +53,7 @@ pub(crate) fn all() -> Vec<Route> {
         tenants::routes(),
         threads::routes(),
         tool_results::routes(),
+        traces::routes(),
         usage::routes(),
         webhooks::routes(),
     ]

@@ -21,6 +21,7 @@ use crate::shapes::Time;
 use crate::shapes::evidence::{Message, SteerRequest};
 use crate::shapes::runs::{CancelRequest, Run, RunCreate, RunUpdate};
 use crate::state::AppState;
+use crate::trace_parent::TraceParent;
 use crate::watch;
 
 const STATUSES: [&str; 7] =
@@ -42,6 +43,7 @@ async fn create(
     State(state): State<AppState>,
     tenant: Tenant<RunsWrite>,
     prefer: PreferWait,
+    caller: TraceParent,
     once: Once<RunCreate>,
 ) -> Result<Answer, Problem> {
     state.takes_work()?;
@@ -50,7 +52,7 @@ async fn create(
         Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
     };
     let asker = Asker { who: tenant.key_id.to_string(), is_admin: tenant.is_admin };
-    let new = admit::admit(&state, &mut first.tx, once.body, asker).await?;
+    let new = admit::admit(&state, &mut first.tx, once.body, asker, caller).await?;
     first.tx.run_create(&new).await?.map_err(admit::refused)?;
     let run = shown(&mut first.tx, new.run_id).await?;
     let answer = Answer::created(format!("/v1/runs/{}", new.run_id), &run)?;

@@ -34,7 +34,7 @@ async fn create(
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
     check_quotas(&once.body.quotas)?;
-    let row = first.tx.tenant_create(&once.body.name, &once.body.quotas).await?;
+    let row = first.tx.tenant_create(&once.body.name, &once.body.quotas, once.body.trust_traceparent).await?;
     let path = format!("/v1/tenants/{}", TenantId(row.tenant_id));
     first.answer(Answer::created(path, &Tenant::from(row))?).await
 }
@@ -62,7 +62,8 @@ async fn update(
 ) -> Result<Answer, Problem> {
     check_quotas(&change.quotas)?;
     let mut tx = state.store.system().await?;
-    let row = tx.tenant_update(tenant, change.name.as_deref(), &change.quotas).await?;
+    let row =
+        tx.tenant_update(tenant, change.name.as_deref(), &change.quotas, change.trust_traceparent).await?;
     let row = row.ok_or_else(Problem::not_found)?;
     tx.commit().await?;
     Answer::ok(&Tenant::from(row))

@@ -20,21 +20,26 @@ impl RequestBody for AgentBody {}
 #[serde(transparent)]
 pub(crate) struct Agent(Map<String, Value>);
 
+/// What an agent is, as it is shown: what a tool doesn't have is left out, as in requests.
+pub(crate) fn shown(spec: Value) -> Map<String, Value> {
+    let mut shown = match spec {
+        Value::Object(spec) => spec,
+        _ => Map::new(),
+    };
+    for tool in shown.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(tool) = tool.as_object_mut() {
+            tool.retain(|_, value| !value.is_null());
+        }
+    }
+    if let Some(model) = shown.get_mut("model").and_then(Value::as_object_mut) {
+        model.retain(|name, value| name == "temperature" || !value.is_null());
+    }
+    shown
+}
+
 impl From<AgentRow> for Agent {
     fn from(row: AgentRow) -> Self {
-        let mut shown = match row.spec {
-            Value::Object(spec) => spec,
-            _ => Map::new(),
-        };
-        for tool in shown.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
-            // What a tool doesn't have is left out, as in requests.
-            if let Some(tool) = tool.as_object_mut() {
-                tool.retain(|_, value| !value.is_null());
-            }
-        }
-        if let Some(model) = shown.get_mut("model").and_then(Value::as_object_mut) {
-            model.retain(|name, value| name == "temperature" || !value.is_null());
-        }
+        let mut shown = shown(row.spec);
         let time = |at| serde_json::to_value(Time(at)).unwrap_or_default();
         let own = [
             ("id", AgentId(row.agent_id).to_string().into()),

@@ -6,11 +6,13 @@ pub(crate) mod calls;
 pub(crate) mod evidence;
 pub(crate) mod grants;
 pub(crate) mod heirs;
+pub(crate) mod replays;
 pub(crate) mod runs;
 pub(crate) mod settings;
 pub(crate) mod tenants;
 pub(crate) mod text;
 pub(crate) mod threads;
+pub(crate) mod trace;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
 

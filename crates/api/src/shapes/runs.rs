@@ -36,6 +36,7 @@ pub(crate) struct Run {
     denied: Vec<Value>,
     uncertain: Vec<LedgerId>,
     origin: Option<Value>,
+    replay: Option<Value>,
     workspace_root: String,
     run_dir: String,
     metadata: Value,
@@ -51,6 +52,11 @@ pub(crate) struct Run {
 impl From<RunRecord> for Run {
     fn from(run: RunRecord) -> Self {
         let id = RunId(run.run_id);
+        let replay = run
+            .origin
+            .as_ref()
+            .filter(|(kind, ..)| kind == "replay")
+            .map(|(_, of, _)| json!({"of": RunId(*of), "first_difference": run.first_difference}));
         Self {
             id,
             object: "run",
@@ -71,6 +77,7 @@ impl From<RunRecord> for Run {
             origin: run
                 .origin
                 .map(|(kind, run, step)| json!({"kind": kind, "run_id": RunId(run), "after_step": step})),
+            replay,
             workspace_root: format!("workspace://{}", WorkspaceId(run.workspace_id)),
             run_dir: format!("run://{id}"),
             metadata: run.metadata,

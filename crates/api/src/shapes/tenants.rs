@@ -17,6 +17,8 @@ pub(crate) struct TenantCreate {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) quotas: Map<String, Value>,
+    #[serde(default)]
+    pub(crate) trust_traceparent: bool,
 }
 
 impl RequestBody for TenantCreate {}
@@ -29,6 +31,8 @@ pub(crate) struct TenantUpdate {
     pub(crate) name: Option<String>,
     #[serde(default)]
     pub(crate) quotas: Map<String, Value>,
+    #[serde(default)]
+    pub(crate) trust_traceparent: Option<bool>,
 }
 
 impl RequestBody for TenantUpdate {}
@@ -47,6 +51,7 @@ pub(crate) struct Tenant {
     object: &'static str,
     name: String,
     quotas: Value,
+    trust_traceparent: bool,
     created_at: Time,
 }
 
@@ -57,6 +62,7 @@ impl From<TenantRow> for Tenant {
             object: "tenant",
             name: row.name,
             quotas: row.quotas,
+            trust_traceparent: row.trust_traceparent,
             created_at: Time(row.created_at),
         }
     }

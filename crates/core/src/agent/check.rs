@@ -18,6 +18,10 @@ const MAX_ATTEMPTS: u32 = 100;
 const MAX_OUTPUT_CHARS: usize = 1_000_000;
 /// Longest attempt of an http tool: an hour.
 const MAX_HTTP_TIMEOUT_MS: u64 = 3_600_000;
+/// Most JSON pointers to what is left out of spans.
+const MAX_REDACTIONS: usize = 100;
+/// Bytes of such a pointer.
+const MAX_POINTER: usize = 1_000;
 /// Bytes of a tool's description.
 const MAX_DESCRIPTION: usize = 16 * 1024;
 
@@ -28,6 +32,7 @@ pub fn check(agent: &AgentSpec) -> Vec<FieldError> {
     check_model(agent, &mut errors);
     budget::check(&agent.budgets, "/budgets", &mut errors);
     check_limits(agent, &mut errors);
+    check_trace(agent, &mut errors);
     if agent.tools.len() > MAX_TOOLS {
         errors.push(FieldError::new("/tools", format!("at most {MAX_TOOLS} tools")));
     }
@@ -54,6 +59,20 @@ fn check_names(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
     }
     if agent.context.overflow == Overflow::Summarize {
         errors.push(FieldError::new("/context/overflow", "summarize is not available in this version"));
+    }
+}
+
+fn check_trace(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
+    let pointers = &agent.trace.redact;
+    if pointers.len() > MAX_REDACTIONS {
+        errors.push(FieldError::new("/trace/redact", format!("at most {MAX_REDACTIONS} pointers")));
+    }
+    for (i, pointer) in pointers.iter().enumerate() {
+        let legal = pointer.starts_with('/') && pointer.len() <= MAX_POINTER && !pointer.contains('\0');
+        if !legal {
+            let message = format!("must be a JSON pointer of at most {MAX_POINTER} bytes, beginning with /");
+            errors.push(FieldError::new(format!("/trace/redact/{i}"), message));
+        }
     }
 }
 

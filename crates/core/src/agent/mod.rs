@@ -49,6 +49,9 @@ pub struct AgentSpec {
     /// JSON Schema that the final answer must match, as JSON text.
     #[serde(default)]
     pub output_schema: Option<Value>,
+    /// What its spans hold.
+    #[serde(default, skip_serializing_if = "TraceSpec::is_default")]
+    pub trace: TraceSpec,
 }
 
 /// Which model answers.
@@ -160,6 +163,22 @@ pub enum Overflow {
     Summarize,
     /// The run ends with `context_overflow`.
     Stop,
+}
+
+/// What the spans of an agent's runs hold beside facts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TraceSpec {
+    /// What models and tools said goes into spans, if the operator lets it.
+    pub content: bool,
+    /// JSON pointers into inputs and results of calls: what they name is left out. `*` is every member or element.
+    pub redact: Vec<String>,
+}
+
+impl TraceSpec {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Prices of one model in micro-USD a million tokens.

@@ -20,7 +20,13 @@ impl Machine<'_> {
         self.state.asks += 1;
         let approval_id = self.budget_approval_id();
         let expires_at = self.at.saturating_add_unsigned(DEFAULT_EXPIRES_MS);
-        self.state.budget_ask = Some(BudgetAsk { approval_id, limit, expires_at, back_to: self.state.phase });
+        self.state.budget_ask = Some(BudgetAsk {
+            approval_id,
+            limit,
+            expires_at,
+            back_to: self.state.phase,
+            since: Some(self.at),
+        });
         self.state.phase = Phase::Budget;
         let row = ApprovalRow {
             id: approval_id,

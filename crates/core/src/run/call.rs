@@ -34,6 +34,9 @@ pub struct Call {
     pub started_at: Option<Millis>,
     /// Where it is.
     pub stage: Stage,
+    /// Since when it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Millis>,
 }
 
 impl Call {

@@ -22,14 +22,31 @@ pub enum Event {
     Started { at: Millis },
     /// A server took it over from one that died; `deaths` so far.
     Recovered { at: Millis, deaths: u32 },
-    /// The context of the next turn is built.
-    ContextBuilt { at: Millis, manifest: Manifest, estimate: Estimate, provider: String, model: String },
+    /// The context of the next turn is built; that took `duration_ms`.
+    ContextBuilt {
+        at: Millis,
+        manifest: Manifest,
+        estimate: Estimate,
+        provider: String,
+        model: String,
+        #[serde(default)]
+        duration_ms: u64,
+    },
     /// It can't be built.
     ContextOverflowed { at: Millis, tokens: u64, max_tokens: u64 },
     /// A model replied. `more_input`: a person said something meanwhile that the model must still see.
     ModelReplied { at: Millis, reply: Box<ReplyFacts>, calls: Vec<NewCall>, more_input: bool },
-    /// An attempt on a model failed.
-    ModelFailed { at: Millis, failure: ModelFailure, cost_microusd: u64, jitter: u16 },
+    /// An attempt on a model failed after `duration_ms`; `wire` as in [`ReplyFacts`].
+    ModelFailed {
+        at: Millis,
+        failure: ModelFailure,
+        cost_microusd: u64,
+        jitter: u16,
+        #[serde(default)]
+        duration_ms: u64,
+        #[serde(default)]
+        wire: Option<String>,
+    },
     /// People, or time, decided on a call.
     CallDecided { at: Millis, call: CallId, verdict: CallVerdict, by: String, reason: Option<String> },
     /// No earlier entry is in the call's way.
@@ -85,6 +102,35 @@ impl Event {
     }
 }
 
+impl Event {
+    /// The same event at another time.
+    #[must_use]
+    pub fn moved_to(mut self, to: Millis) -> Self {
+        match &mut self {
+            Self::Started { at }
+            | Self::Recovered { at, .. }
+            | Self::ContextBuilt { at, .. }
+            | Self::ContextOverflowed { at, .. }
+            | Self::ModelReplied { at, .. }
+            | Self::ModelFailed { at, .. }
+            | Self::CallDecided { at, .. }
+            | Self::KeyFree { at, .. }
+            | Self::KeyTaken { at, .. }
+            | Self::ToolAttempted { at, .. }
+            | Self::ToolReconciled { at, .. }
+            | Self::EffectSettled { at, .. }
+            | Self::ToolResultSubmitted { at, .. }
+            | Self::Steered { at, .. }
+            | Self::TimerFired { at }
+            | Self::CancelRequested { at, .. }
+            | Self::BudgetChanged { at, .. }
+            | Self::BudgetDenied { at, .. }
+            | Self::Broken { at, .. } => *at = to,
+        }
+        self
+    }
+}
+
 /// A model's reply, looked at ([`crate::reply::read`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReplyFacts {
@@ -106,6 +152,9 @@ pub struct ReplyFacts {
     pub message_id: MessageId,
     /// A final answer that doesn't match `output_schema`: why.
     pub output_fault: Option<String>,
+    /// Kind of the provider (contract, "Provider"): what it speaks.
+    #[serde(default)]
+    pub wire: Option<String>,
 }
 
 /// A call of a reply, validated and judged.

@@ -47,6 +47,7 @@ impl Machine<'_> {
                 edited: None,
                 started_at: None,
                 stage: Stage::Ready,
+                since: None,
             });
             self.decide_new(index, &new, validation);
         }

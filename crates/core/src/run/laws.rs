@@ -2,6 +2,7 @@
 
 mod life;
 mod people;
+mod replays;
 mod tape;
 mod world;
 

@@ -11,12 +11,15 @@ mod decide;
 mod ending;
 mod event;
 mod inherit;
+mod inputs;
 mod intake;
 mod model_failure;
 mod model_turn;
+mod new_call;
 mod record;
 mod results;
 mod settle;
+mod since;
 mod state;
 mod step;
 mod timer;
@@ -28,12 +31,14 @@ pub use event::{
     Approval, CallVerdict, Event, KeyHolder, NewCall, Reconciliation, ReplyFacts, Submitted, SubmittedStatus,
 };
 pub use inherit::{Heir, Inherited};
+pub use inputs::{inputs_after, note_inputs};
+pub use new_call::idempotency_key;
 pub use record::{
     ApprovalKind, ApprovalRow, ApprovalStatus, CallRow, CheckpointRow, Decision, EventType, LedgerRow,
     Record, StepModel,
 };
 pub use state::{BudgetAsk, Clock, Denied, End, Phase, RunState, STATE_VERSION, Status, StopReason};
-pub use step::{IllegalEvent, RunConfig, Transition, step};
+pub use step::{IllegalEvent, MAX_RECOVERIES, RunConfig, Transition, step};
 pub use timer::next_due;
 
 #[cfg(test)]

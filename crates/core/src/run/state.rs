@@ -190,6 +190,9 @@ pub struct BudgetAsk {
     pub expires_at: Millis,
     /// Where the run goes on with more.
     pub back_to: Phase,
+    /// When they were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Millis>,
 }
 
 /// Where in the loop a run is.

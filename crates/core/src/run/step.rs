@@ -4,9 +4,13 @@ use serde_json::{Value, json};
 
 use super::event::Event;
 use super::record::{EventType, Record};
+use super::since::Since;
 use super::state::{Phase, RunState, Status};
 use crate::Millis;
 use crate::registry::Registry;
+
+/// Deaths in one step that a run survives (contract, "Behaviours decided" 13).
+pub const MAX_RECOVERIES: u32 = 5;
 
 /// What stays the same for a run's whole life.
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +46,11 @@ pub struct IllegalEvent {
 /// The event is illegal in this state; nothing has changed.
 pub fn step(config: RunConfig<'_>, state: RunState, event: Event) -> Result<Transition, IllegalEvent> {
     let at = event.at();
+    let before = Since::of(&state);
     let mut machine = Machine { config, state, records: Vec::new(), at };
     machine.apply(event)?;
     machine.advance();
+    before.note(&mut machine.state, at);
     Ok(Transition { state: machine.state, records: machine.records })
 }
 

@@ -42,8 +42,9 @@ impl Machine<'_> {
             } else {
                 self.start(index);
             }
+            // A call that was refused may end the run; then no other begins.
+            self.note_progress();
         }
-        self.note_progress();
     }
 
     fn may_start(&self, index: usize) -> bool {

@@ -9,9 +9,10 @@ use answerable_core::id::{RunId, TenantId};
 use answerable_core::ledger::Outcome;
 use answerable_core::run::{Record, RunState, Stage};
 use answerable_core::tool::Attempt;
+use answerable_core::trace::Frame;
 use answerable_engine::{Engine, EngineConfig, EngineParts};
 use answerable_ports::commit::{Commit, Inbound, InboundBody};
-use answerable_ports::{Claimed, Clock, LateOutcome, Lease, LoadedRun, Observer, Signal, Signals};
+use answerable_ports::{Claimed, Clock, Committed, LateOutcome, Lease, LoadedRun, Observer, Signal, Signals};
 use serde_json::json;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -137,6 +138,7 @@ impl Desk {
             max_running: 4,
             drain_for: Duration::from_millis(100),
             max_recoveries: 5,
+            trace_content: false,
         };
         let parts = EngineParts {
             store: Arc::clone(self) as Arc<dyn answerable_ports::RunStore>,
@@ -246,7 +248,8 @@ impl Desk {
 }
 
 impl Observer for Desk {
-    fn committed(&self, _: &[Record], _: Duration) {}
+    fn committed(&self, _: &Committed<'_>) {}
+
     fn commit_failed(&self) {
         self.note(Heard::CommitFailed);
     }
@@ -279,7 +282,18 @@ fn accepted() -> RunState {
 }
 
 fn loaded(state: RunState, inbox: Vec<Inbound>) -> LoadedRun {
+    let frame = Frame {
+        tenant_id: TenantId(state.run_id.0),
+        run_id: state.run_id,
+        agent: None,
+        thread_id: None,
+        accepted_at: 0,
+        parent: None,
+        links: Vec::new(),
+        content: false,
+    };
     LoadedRun {
+        frame,
         state,
         seq: 0,
         agent: agent(),

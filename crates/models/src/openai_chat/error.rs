@@ -165,6 +165,7 @@ mod tests {
             max_output_tokens: cap,
             params: Map::new(),
             turn: 0,
+            traceparent: None,
         }
     }
 

@@ -146,6 +146,7 @@ mod tests {
             max_output_tokens: None,
             params: Map::new(),
             turn: 0,
+            traceparent: None,
         }
     }
 

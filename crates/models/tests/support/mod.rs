@@ -58,6 +58,7 @@ pub(crate) fn request(turn: u32) -> ModelRequest {
         max_output_tokens: Some(900),
         params: Map::new(),
         turn,
+        traceparent: None,
     }
 }
 

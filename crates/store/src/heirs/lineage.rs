@@ -9,11 +9,11 @@ use crate::error::store_error;
 use crate::tx::TenantTx;
 
 /// Runs that one may stand on, one on the other.
-pub(super) const MAX_LINEAGE: usize = 500;
+pub(crate) const MAX_LINEAGE: usize = 500;
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(crate) struct Part {
     pub(super) run: Uuid,
     through_step: i32,
     through_seq: i64,
@@ -49,7 +49,7 @@ pub(super) fn up_to(parts: &[Part], step: u32) -> Vec<Part> {
 }
 
 impl TenantTx {
-    pub(super) async fn lineage_fetch(&mut self, run_id: RunId) -> Result<Vec<Part>> {
+    pub(crate) async fn lineage_fetch(&mut self, run_id: RunId) -> Result<Vec<Part>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             Part,
@@ -63,7 +63,7 @@ impl TenantTx {
         .map_err(store_error)
     }
 
-    pub(super) async fn lineage_insert(&mut self, run_id: RunId, parts: &[Part]) -> Result<()> {
+    pub(crate) async fn lineage_insert(&mut self, run_id: RunId, parts: &[Part]) -> Result<()> {
         let tenant = self.tenant();
         let runs: Vec<Uuid> = parts.iter().map(|part| part.run).collect();
         let steps: Vec<i32> = parts.iter().map(|part| part.through_step).collect();
@@ -88,7 +88,7 @@ impl TenantTx {
     }
 
     /// Runs of a thread that had ended before the run of place `ord` came, but none of `parts`: the model was shown them.
-    pub(super) async fn thread_before(
+    pub(crate) async fn thread_before(
         &mut self,
         thread: ThreadId,
         ord: i64,

@@ -38,6 +38,7 @@ fn answer(at: i64) -> Event {
         duration_ms: 1,
         message_id: MessageId(Uuid::now_v7()),
         output_fault: None,
+        wire: None,
     };
     Event::ModelReplied { at, reply: Box::new(reply), calls: Vec::new(), more_input: false }
 }

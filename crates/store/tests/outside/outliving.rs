@@ -4,6 +4,7 @@
 use answerable_core::id::{CallId, RunId};
 use answerable_core::run::{Event, KeyHolder};
 use answerable_core::tool::{Attempt, ErrorCode, Output, ResultStatus};
+use answerable_core::trace::TraceContext;
 use answerable_ports::RunStore;
 use answerable_ports::commit::{CommitOutcome, Release};
 use answerable_store::{Changer, Fork, HeirRefused, Keep, NewHeir, RunDeleted, RunRefused, Stand, UsageRow};
@@ -72,7 +73,7 @@ fn heir() -> NewHeir {
         run_id: RunId(Uuid::now_v7()),
         stand: Stand::Fork(Fork { after_step: 0, agent: None, repeat_effects: false }),
         messages: Vec::new(),
-        trace_id: "0123456789abcdef0123456789abcdef".into(),
+        trace: TraceContext::of("0123456789abcdef0123456789abcdef".into(), None, false),
         asker: Changer { by: "key_1".into(), is_admin: true },
     }
 }

@@ -1,5 +1,6 @@
 //! A tenant with a database of its own, and an engine that does what a test tells it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use answerable_core::agent::AgentSpec;
@@ -14,6 +15,7 @@ use answerable_core::registry::{Registry, Validation};
 use answerable_core::reply::ReplyKind;
 use answerable_core::run::{Event, NewCall, ReplyFacts, RunConfig, RunState, step};
 use answerable_core::tool::{Attempt, ErrorCode, Output};
+use answerable_core::trace::{Told, TraceContext, spans};
 use answerable_ports::commit::{Commit, CommitOutcome, Release, StoredArtifact};
 use answerable_ports::{LateOutcome, Lease, RunStore};
 use answerable_store::{
@@ -73,7 +75,7 @@ impl World {
             ConnectOptions { url: database.url.clone(), max_connections: 20, prepared_statements: true };
         let store = Store::connect(&options, Sealer::new(&[7; 32]), signals).expect("a store");
         let tenant = new_tenant(&store, &quotas).await;
-        let engine = EngineStore::new(store.clone(), "https://answers.example".into());
+        let engine = EngineStore::new(store.clone(), "https://answers.example".into(), true);
         Self { store, tenant, engine, server: Uuid::now_v7(), database }
     }
 
@@ -184,9 +186,12 @@ impl World {
         let loaded = self.engine.load(lease).await.expect("an answer").expect("the lease");
         let registry = self.registry();
         let config = RunConfig { registry: &registry, max_recoveries: 5 };
-        let (mut state, mut records) = (loaded.state, Vec::new());
+        let (mut state, mut records, mut told) = (loaded.state, Vec::new(), Vec::new());
         for event in &events {
-            let next = step(config, state, event.clone()).expect("a legal event");
+            let next = step(config, state.clone(), event.clone()).expect("a legal event");
+            let (before, after, inputs) = (&state, &next.state, &BTreeMap::new());
+            let ended = Told { registry: &registry, before, event, after, records: &next.records, inputs };
+            told.push(spans(&loaded.frame, &ended));
             state = next.state;
             records.extend(next.records);
         }
@@ -194,6 +199,7 @@ impl World {
             state,
             at: events.last().map_or(0, Event::at),
             events,
+            spans: told,
             records,
             thread_id: loaded.thread_id,
             asked_inputs: Vec::new(),
@@ -273,7 +279,7 @@ pub(crate) fn decision(word: DecisionWord) -> Decision {
 async fn new_tenant(store: &Store, quotas: &Value) -> TenantId {
     let quotas: Map<String, Value> = quotas.as_object().cloned().unwrap_or_default();
     let mut tx = store.system().await.expect("a transaction");
-    let tenant = tx.tenant_create("a shop", &quotas).await.expect("a tenant");
+    let tenant = tx.tenant_create("a shop", &quotas, false).await.expect("a tenant");
     tx.commit().await.expect("committed");
     TenantId(tenant.tenant_id)
 }
@@ -289,7 +295,7 @@ fn new_run(spec_hash: String, budgets: Budgets) -> NewRun {
         messages: vec![InputMessage { role: Role::User, content: "go".into() }],
         context: json!({"big": 1_234_567_890_123_456_789_u64}),
         metadata: json!({}),
-        trace_id: "0123456789abcdef0123456789abcdef".into(),
+        trace: TraceContext::of("0123456789abcdef0123456789abcdef".into(), None, false),
         created_by: "key_1".into(),
         priority: 0,
         not_before: None,
@@ -303,7 +309,14 @@ pub(crate) fn first_step(at: i64, calls: Vec<NewCall>) -> Vec<Event> {
     let (manifest, estimate) = (Manifest::default(), Estimate::default());
     vec![
         Event::Started { at },
-        Event::ContextBuilt { at, manifest, estimate, provider: "main".into(), model: "m".into() },
+        Event::ContextBuilt {
+            at,
+            manifest,
+            estimate,
+            provider: "main".into(),
+            model: "m".into(),
+            duration_ms: 0,
+        },
         Event::ModelReplied { at, reply: Box::new(reply()), calls, more_input: false },
     ]
 }
@@ -340,5 +353,6 @@ fn reply() -> ReplyFacts {
         duration_ms: 1,
         message_id: MessageId(Uuid::now_v7()),
         output_fault: None,
+        wire: None,
     }
 }

@@ -18,6 +18,8 @@ const MAX_EVENTS: usize = 2_000;
 pub(super) struct Life {
     pub(super) trial: Trial,
     pub(super) tape: Tape,
+    /// What its agent has that others of the trials don't.
+    pub(super) changes: serde_json::Value,
     /// Commands that are being performed.
     in_flight: Vec<Command>,
     /// The last attempt of each call that was sent.
@@ -35,13 +37,15 @@ pub(super) struct Life {
 impl Life {
     pub(super) fn new(tape: Vec<u8>) -> Self {
         let mut tape = Tape::new(tape);
-        let registry = agent(&world::changes(&mut tape));
+        let changes = world::changes(&mut tape);
+        let registry = agent(&changes);
         let budgets = registry.spec.budgets.clone();
         let deadline = tape.one(&[None, None, None, None, Some(crate::run::trial::DAWN + 4_000)]);
         let trial = Trial::accepted(registry, budgets, deadline);
         Self {
             trial,
             tape,
+            changes,
             in_flight: Vec::new(),
             sent: BTreeMap::new(),
             unclear: BTreeSet::new(),

@@ -166,8 +166,13 @@ fn sample() -> RunState {
     state.budgets.max_cost_microusd = Some(5_000_000);
     let approval_id = ApprovalId(uuid::Uuid::from_u128(9));
     let expires_at = crate::run::trial::DAWN;
-    state.budget_ask =
-        Some(BudgetAsk { approval_id, limit: Limit::MaxCost, expires_at, back_to: Phase::Model });
+    state.budget_ask = Some(BudgetAsk {
+        approval_id,
+        limit: Limit::MaxCost,
+        expires_at,
+        back_to: Phase::Model,
+        since: None,
+    });
     state.status = Status::WaitingApproval;
     state.deaths = 1;
     state.version = STATE_VERSION;

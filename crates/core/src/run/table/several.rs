@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::reply::MAX_CALLS;
 use crate::run::EventType;
-use crate::run::trial::{Trial, refused, said};
+use crate::run::trial::{Trial, refused, said, unclear};
 
 #[test]
 fn results_stand_in_call_order_whatever_came_first() {
@@ -137,4 +137,25 @@ fn the_same_error_again_and_again() {
     trial.calls(&calls);
     trial.works(0);
     assert_eq!(trial.end().0, "max_tool_calls");
+}
+
+#[test]
+fn a_call_that_is_refused_when_its_turn_comes_may_end_the_run_before_another_begins() {
+    let guard = json!({"loop_guard": {"max_repeated_calls": 9, "max_repeated_errors": 2}});
+    let mut trial = Trial::begun(&guard);
+    // The second is the first again, of which nobody knows by then.
+    trial.calls(&[("mail", json!({"n": 1})), ("mail", json!({"n": 1})), ("pay", json!({"n": 2}))]);
+    assert_eq!(trial.stages(), ["out", "ready", "ready"]);
+    trial.attempt(0, unclear());
+    assert_eq!(trial.stages(), ["uncertain", "rejected", "cancelled"]);
+    assert_eq!(trial.end().0, "same_error_repeated");
+    let mut trial = Trial::begun(&guard);
+    trial.calls(&[
+        ("mail", json!({"n": 1})),
+        ("mail", json!({"n": 1})),
+        ("note", json!({"n": 2})),
+        ("wipe", json!({})),
+    ]);
+    trial.attempt(0, unclear());
+    assert_eq!(trial.tables.ledger.entries.len(), 1, "{:?}", trial.stages());
 }

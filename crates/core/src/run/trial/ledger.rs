@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::id::LedgerId;
+use crate::id::{CallId, LedgerId};
 use crate::ledger::{Effect, EntryStatus, Outcome};
 use crate::run::LedgerRow;
 use crate::tool::{ErrorCode, ResultStatus, ToolResult};
@@ -63,6 +63,11 @@ impl Ledger {
         assert_eq!(entry.outcome, Some(Outcome::uncertain()), "only what is uncertain is settled");
         entry.outcome =
             Some(if applied { Outcome::succeeded(true) } else { Outcome::failed(ErrorCode::Unavailable) });
+    }
+
+    /// Attempts of a call.
+    pub(super) fn attempts(&self, call: CallId) -> u32 {
+        self.entries.get(&LedgerId(call.0)).map_or(0, |entry| entry.attempts)
     }
 
     /// Entries whose outcome nobody has written.

@@ -7,6 +7,8 @@ mod events;
 mod history;
 mod ledger;
 mod play;
+mod recorded;
+mod spans;
 mod tables;
 
 use serde::Serialize;
@@ -16,6 +18,8 @@ use uuid::Uuid;
 
 pub(super) use agent::agent;
 pub(super) use play::{approved, not_done, refused, said, unclear};
+use spans::Spans;
+pub(super) use spans::frame;
 use tables::Tables;
 
 use super::{Event, IllegalEvent, Record, RunConfig, RunState, Transition, step};
@@ -38,6 +42,7 @@ pub(super) struct Trial {
     pub(super) now: Millis,
     pub(super) journal: Vec<Event>,
     accepted: RunState,
+    spans: Spans,
     ids: u128,
 }
 
@@ -60,6 +65,7 @@ impl Trial {
             tables: Tables::default(),
             now: DAWN,
             journal: Vec::new(),
+            spans: Spans::default(),
             ids: 0,
         };
         let id = MessageId(trial.new_id());
@@ -91,7 +97,8 @@ impl Trial {
             let (tool_calls, tool_call_id, step, extra) = (vec![], None, None, None);
             self.tables.message(Message { id, seq, role, content, tool_calls, tool_call_id, step, extra });
         }
-        Self { accepted: state.clone(), state, journal: Vec::new(), ..self }
+        let spans = Spans::after(&self.tables);
+        Self { accepted: state.clone(), state, journal: Vec::new(), spans, ..self }
     }
 
     /// A fresh id. They lie apart, since approvals take theirs from calls.
@@ -112,6 +119,7 @@ impl Trial {
         assert!(!self.state.is_ended(), "nothing happens after the end");
         self.tables.fold(&event, &records, self.now);
         let before = std::mem::replace(&mut self.state, state);
+        self.spans.take(&self.registry, &before, &event, &self.state, &records);
         self.journal.push(event);
         self.check(&before, &records);
         Ok(records)
@@ -126,8 +134,15 @@ impl Trial {
         }
     }
 
+    /// The spans tell of all that is stored, once.
+    fn check_spans(&self) {
+        let asked = |event: &&Event| matches!(event, Event::ModelReplied { .. } | Event::ModelFailed { .. });
+        self.spans.check(&self.state, &self.tables, self.journal.iter().filter(asked).count());
+    }
+
     /// The journal, read back from storage and folded from the start, gives this state.
     pub(super) fn check_journal(&self) {
+        self.check_spans();
         let config = RunConfig { registry: &self.registry, max_recoveries: MAX_RECOVERIES };
         let fold = |state: RunState, event: &Event| {
             step(config, state, round_trip(event)).expect("a journal holds legal events").state

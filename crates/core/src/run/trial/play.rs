@@ -42,6 +42,7 @@ impl Trial {
             estimate: Estimate { input_tokens, cost_microusd: 2, priced: true },
             provider: "main".into(),
             model: "m".into(),
+            duration_ms: 1,
         }
     }
 
@@ -79,6 +80,7 @@ impl Trial {
             duration_ms: 7,
             message_id: MessageId(self.new_id()),
             output_fault,
+            wire: Some("openai_chat".into()),
         };
         let calls = reading.calls.into_iter().map(|call| self.new_call(call)).collect();
         Event::ModelReplied { at: self.now, reply: Box::new(facts), calls, more_input }
@@ -126,7 +128,14 @@ impl Trial {
     ) -> Event {
         let failure =
             ModelFailure { kind, status: Some(status), message: "no".into(), retry_after_ms, usage: None };
-        Event::ModelFailed { at: self.now, failure, cost_microusd: 0, jitter: 500 }
+        Event::ModelFailed {
+            at: self.now,
+            failure,
+            cost_microusd: 0,
+            jitter: 500,
+            duration_ms: 3,
+            wire: None,
+        }
     }
 
     /// Id of the open step's call number `index`.

@@ -1,0 +1,111 @@
+//! A run as an eval case: what it was asked, by whom it was done, what models, tools and people said, and how it ended.
+//!
+//! All of that is read out of the journal: it is what really came in, before anything was made of it.
+
+mod decisions;
+mod model;
+mod redact;
+mod tools;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::Millis;
+use crate::id::CallId;
+use crate::message::Message;
+use crate::registry::Registry;
+use crate::run::{Event, RunConfig, RunState, note_inputs, step};
+
+pub use redact::redacted;
+
+/// What a case is made of.
+#[derive(Debug)]
+pub struct Source<'a> {
+    /// The agent that the run was pinned to.
+    pub registry: &'a Registry,
+    /// The agent as it is shown; its secrets are taken out here.
+    pub agent: &'a Value,
+    /// The run's context.
+    pub context: &'a Value,
+    /// Deaths in one step that it survives.
+    pub max_recoveries: u32,
+    /// The state that it began in.
+    pub first: &'a RunState,
+    /// What it was given at its beginning.
+    pub inputs: &'a [Message],
+    /// What happened so far, in order.
+    pub journal: &'a [Event],
+}
+
+/// The parts of a case that the journal tells of, as JSON: `agent`, `budgets`, `context`, `input`, `model`, `tools`,
+/// `decisions`, `steers`.
+pub fn eval_case(source: &Source<'_>) -> Value {
+    let mut case = Case::default();
+    let mut scene = Scene::of(source);
+    for event in source.journal {
+        let Ok(next) = step(scene.config, scene.state.clone(), event.clone()) else { continue };
+        case.model.extend(model::attempt(&scene, event));
+        case.tools.extend(tools::answer(&scene, event));
+        case.steers.extend(steer(&scene, event));
+        let call_step = next.state.step;
+        next.records.iter().for_each(|record| case.decisions.note(record, call_step));
+        case.decisions.hear(event);
+        note_inputs(&mut scene.inputs, &next.records);
+        scene.state = next.state;
+    }
+    let first = source.first;
+    json!({
+        "input": source.inputs.iter().map(|message| json!({"role": message.role, "content": message.content})).collect::<Vec<_>>(),
+        "context": source.context,
+        "budgets": first.budgets,
+        "agent": redacted(source.agent),
+        "model": case.model,
+        "tools": case.tools,
+        "decisions": case.decisions.told(),
+        "steers": case.steers,
+    })
+}
+
+#[derive(Default)]
+struct Case {
+    model: Vec<Value>,
+    tools: Vec<Value>,
+    decisions: decisions::Decisions,
+    steers: Vec<Value>,
+}
+
+/// The run as it was when something came in.
+struct Scene<'a> {
+    config: RunConfig<'a>,
+    context: &'a Value,
+    state: RunState,
+    inputs: BTreeMap<CallId, Value>,
+    /// When it started, or would have.
+    began: Millis,
+}
+
+impl<'a> Scene<'a> {
+    fn of(source: &Source<'a>) -> Self {
+        let started = source.journal.iter().find(|event| matches!(event, Event::Started { .. }));
+        let accepted = source.first.clock.since.unwrap_or(0);
+        Self {
+            config: RunConfig { registry: source.registry, max_recoveries: source.max_recoveries },
+            context: source.context,
+            state: source.first.clone(),
+            inputs: BTreeMap::new(),
+            began: started.map_or(accepted, Event::at),
+        }
+    }
+
+    /// Milliseconds since the run's start.
+    fn at_ms(&self, event: &Event) -> Millis {
+        event.at().saturating_sub(self.began).max(0)
+    }
+}
+
+fn steer(scene: &Scene<'_>, event: &Event) -> Option<Value> {
+    let Event::Steered { content, .. } = event else { return None };
+    // It joins the context of the next step.
+    Some(json!({"step": scene.state.step + 1, "content": content, "at_ms": scene.at_ms(event)}))
+}

@@ -4,7 +4,7 @@ use answerable_testkit::{ModelReply, WebhookReceiver};
 use serde_json::{Value, json};
 
 use crate::harness::recorded::{ask_replay, journal, replay};
-use crate::harness::{Fits, Run, With, World};
+use crate::harness::{Fits, Run, With, World, traces};
 
 async fn paid(world: &World) -> Run<'_> {
     let calls = [("pay", json!({"amount": 5}))];
@@ -57,6 +57,9 @@ async fn it_holds_no_key_and_webhooks_do_not_hear_of_it() {
     world.client.get(&format!("/v1/webhooks/{hook}/deliveries")).await.fits(&json!({"data": []}));
     let outbox = "SELECT count(*) FROM span_outbox WHERE run_id = $1";
     assert_eq!(world.sql::<i64>(outbox, &replay.id).await, Some(0));
+    let spans = traces::of(&replay).await;
+    assert!(spans.iter().any(|span| span.name == "tool.call"));
+    assert!(spans.iter().all(|span| span.get("answerable.ledger_id").is_null()), "an entry that isn't there");
     let keys = "SELECT count(*) FROM ledger WHERE run_id = $1";
     assert_eq!(
         (world.sql::<i64>(keys, &replay.id).await, world.sql::<i64>(keys, &run.id).await),

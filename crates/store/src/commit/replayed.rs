@@ -5,6 +5,7 @@ use answerable_core::Millis;
 use answerable_core::id::RunId;
 use answerable_core::replay::Part;
 use answerable_core::run::Record;
+use answerable_core::trace::Span;
 use answerable_ports::commit::{Commit, Release};
 use answerable_ports::{Lease, StoreError};
 use uuid::Uuid;
@@ -49,7 +50,7 @@ fn commit(part: Part, at: Millis) -> Commit {
         records: part.records.into_iter().filter_map(without_effects).collect(),
         state: part.state,
         events: part.events,
-        spans: part.spans,
+        spans: part.spans.into_iter().map(without_entries).collect(),
         thread_id: None,
         asked_inputs: Vec::new(),
         artifacts: Vec::new(),
@@ -58,6 +59,14 @@ fn commit(part: Part, at: Millis) -> Commit {
         release,
         at,
     }
+}
+
+/// Nor do spans name entries.
+fn without_entries(mut spans: Vec<Span>) -> Vec<Span> {
+    for span in &mut spans {
+        span.attributes.remove("answerable.ledger_id");
+    }
+    spans
 }
 
 /// Nothing was sent, so nothing stands in the ledger.

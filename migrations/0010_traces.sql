@@ -82,11 +82,13 @@ BEGIN
     WHERE tenant_id = p_tenant AND run_id = p_run;
 
     INSERT INTO journal (tenant_id, run_id, seq, index, event, spans, at)
-    SELECT p_tenant, p_run, p_seq + 1, e.ordinality, e.value,
+    SELECT p_tenant, p_run, p_seq + 1, e.ordinality, e.event,
         -- JSON's null is none.
-        CASE WHEN json_typeof(s.spans) = 'array' THEN s.spans END, moment
-    FROM json_array_elements(p -> 'journal') WITH ORDINALITY AS e
-    CROSS JOIN LATERAL (SELECT p -> 'spans' -> (e.ordinality - 1)::integer AS spans) AS s;
+        CASE WHEN json_typeof(e.spans) = 'array' THEN e.spans END, moment
+    FROM ROWS FROM (json_array_elements(p -> 'journal'), json_array_elements(coalesce(p -> 'spans', '[]')))
+        WITH ORDINALITY AS e(event, spans, ordinality)
+    -- There are never more lists of spans than events.
+    WHERE e.event IS NOT NULL;
     IF (p ->> 'export')::boolean THEN
         INSERT INTO span_outbox (tenant_id, run_id, seq, created_at) VALUES (p_tenant, p_run, p_seq + 1, moment);
     END IF;

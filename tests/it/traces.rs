@@ -202,7 +202,7 @@ async fn nothing_that_anybody_said_is_in_a_trace() {
                 ("look", json!({"q": "canary argument"})),
                 ("look", json!({"q": "canary two"})),
             ]),
-            ModelReply::calls([("order", json!({"cart": "canary-cart"}))]),
+            ModelReply::calls([("order", json!({"cart": "canary-cart"})), ("canary_tool", json!({}))]),
             ModelReply::text("canary answer"),
         ],
     );

@@ -1,11 +1,14 @@
 //! A run as an eval case: what its journal tells, and how it ended.
 
+use std::sync::Arc;
+
 use answerable_core::eval_case::{Source, eval_case};
 use answerable_core::id::{AgentId, RunId};
 use answerable_core::registry::Registry;
 use answerable_core::run::MAX_RECOVERIES;
 use answerable_store::{LedgerRecord, Recorded};
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::problem::Problem;
 use crate::shapes::agents;
@@ -19,9 +22,13 @@ pub(crate) struct Case {
     pub(crate) ledger: Vec<LedgerRecord>,
 }
 
-/// The case, made off the threads that serve others.
-pub(crate) async fn made(case: Case) -> Result<Value, Problem> {
-    let making = tokio::task::spawn_blocking(move || case.made());
+/// The case, made off the threads that serve others; `turn` is held as long as that takes.
+pub(crate) async fn made(case: Case, turn: Arc<OwnedSemaphorePermit>) -> Result<Value, Problem> {
+    let making = tokio::task::spawn_blocking(move || {
+        let made = case.made();
+        drop(turn);
+        made
+    });
     making.await.map_err(|error| Problem::internal(format!("an export broke: {error}")))?
 }
 

@@ -1,5 +1,7 @@
 //! What a request for a replay asks for, and the playing itself: within the request, off the threads that serve others.
 
+use std::sync::Arc;
+
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::Budgets;
 use answerable_core::field_error;
@@ -14,6 +16,7 @@ use answerable_core::run::MAX_RECOVERIES;
 use answerable_core::trace::{Frame, TraceContext};
 use answerable_store::{NewReplay, NoRecording, ReplayBase, ReplayRefused, TenantTx};
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::admit;
@@ -28,6 +31,8 @@ pub(crate) struct Wanted {
     pub(crate) by: String,
     /// Where its trace hangs.
     pub(crate) trace: TraceContext,
+    /// It is held as long as the run is being played.
+    pub(crate) turn: Arc<OwnedSemaphorePermit>,
 }
 
 /// Under what a run is to be played again.
@@ -58,8 +63,10 @@ pub(crate) async fn played(
     let stored = plan.base.recorded.begin.agent.filter(|_| plan.agent.is_none());
     let agent = stored.map(|(id, version)| (AgentId(id), version));
     let frame = plan.base.frame(tx.tenant_id(), new_id, agent, &wanted.trace);
+    let turn = wanted.turn;
     let playing = tokio::task::spawn_blocking(move || {
         let played = plan.play(&frame);
+        drop(turn);
         (plan, played)
     });
     let (plan, played) =

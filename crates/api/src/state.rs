@@ -96,10 +96,12 @@ impl AppState {
         if self.is_draining() { Err(Problem::unavailable(5)) } else { Ok(()) }
     }
 
-    /// Waits for a turn to do what takes much memory; it is over when what this gives is dropped.
-    pub(crate) async fn heavy_work(&self) -> Result<OwnedSemaphorePermit, Problem> {
+    /// Waits for a turn to do what takes much memory; it is over when all of what this gives is dropped. Work on another
+    /// thread takes a part along: it goes on when its client hangs up.
+    pub(crate) async fn heavy_work(&self) -> Result<Arc<OwnedSemaphorePermit>, Problem> {
         let turn = tokio::time::timeout(TURN_PATIENCE, Arc::clone(&self.heavy).acquire_owned()).await;
-        turn.map_err(|_| Problem::unavailable(5))?.map_err(|error| Problem::internal(error.to_string()))
+        let turn = turn.map_err(|_| Problem::unavailable(5))?;
+        turn.map(Arc::new).map_err(|error| Problem::internal(error.to_string()))
     }
 
     /// What is wrong with an address that a tenant wants called, at `pointer`.

@@ -20,40 +20,44 @@ pub struct RunTrace {
 }
 
 impl TenantTx {
-    /// The trace of a run, as far as it has come; at most `limit` spans, and some more where one event ended several.
-    /// `None`: there is no such run. Spans go with the journal: of a run whose journal is gone there are none.
+    /// The trace of a run, as far as it has come: the newest spans of at most `limit` and `bytes`, and some more where one event
+    /// ended several. `None`: there is no such run. Spans go with the journal: of a run whose journal is gone there are none.
     ///
     /// # Errors
     /// The database is away.
-    pub async fn trace_fetch(&mut self, run_id: RunId, limit: u64) -> Result<Option<RunTrace>> {
+    pub async fn trace_fetch(&mut self, run_id: RunId, limit: i64, bytes: i64) -> Result<Option<RunTrace>> {
         let tenant = self.tenant();
-        let run = sqlx::query_scalar!(
-            "SELECT trace_id FROM runs WHERE tenant_id = $1 AND run_id = $2",
+        let run = sqlx::query!(
+            r#"SELECT trace_id, (SELECT coalesce(sum(json_array_length(spans)), 0)::bigint FROM journal j
+                   WHERE j.tenant_id = r.tenant_id AND j.run_id = r.run_id AND j.spans IS NOT NULL) AS "spans!"
+               FROM runs r WHERE tenant_id = $1 AND run_id = $2"#,
             tenant,
             run_id.0
         );
-        let Some(trace_id) = run.fetch_optional(self.conn()).await.map_err(store_error)? else {
+        let Some(run) = run.fetch_optional(self.conn()).await.map_err(store_error)? else {
             return Ok(None);
         };
-        let rows = sqlx::query!(
-            r#"SELECT spans AS "spans!", json_array_length(spans)::bigint AS "count!",
-                   sum(json_array_length(spans)) OVER (ORDER BY seq DESC, index DESC)::bigint AS "through!"
-               FROM journal WHERE tenant_id = $1 AND run_id = $2 AND spans IS NOT NULL ORDER BY seq, index"#,
+        let rows = sqlx::query_scalar!(
+            r#"SELECT spans AS "spans!" FROM (
+                   SELECT seq, index, spans,
+                       sum(json_array_length(spans)) OVER newest - json_array_length(spans) AS newer,
+                       sum(octet_length(spans::text)) OVER newest - octet_length(spans::text) AS newer_bytes
+                   FROM journal WHERE tenant_id = $1 AND run_id = $2 AND spans IS NOT NULL
+                   WINDOW newest AS (ORDER BY seq DESC, index DESC)
+               ) AS told WHERE newer < $3 AND newer_bytes < $4 ORDER BY seq, index"#,
             tenant,
             run_id.0,
+            limit,
+            bytes,
         )
         .fetch_all(self.conn())
         .await
         .map_err(store_error)?;
-        let count = |number: i64| u64::try_from(number).unwrap_or(0);
-        let (mut spans, mut omitted) = (Vec::new(), 0);
+        let mut spans = Vec::new();
         for row in rows {
-            if count(row.through) - count(row.count) < limit {
-                spans.extend(decode::<Vec<Span>>(row.spans, "span")?);
-            } else {
-                omitted += count(row.count);
-            }
+            spans.extend(decode::<Vec<Span>>(row, "span")?);
         }
-        Ok(Some(RunTrace { trace_id, spans, omitted }))
+        let omitted = u64::try_from(run.spans).unwrap_or(0).saturating_sub(spans.len() as u64);
+        Ok(Some(RunTrace { trace_id: run.trace_id, spans, omitted }))
     }
 }

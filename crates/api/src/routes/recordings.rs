@@ -26,13 +26,13 @@ async fn export(
     tenant: Tenant<RunsRead>,
     Id(run_id): Id<RunId>,
 ) -> Result<Answer, Problem> {
-    let _turn = state.heavy_work().await?;
+    let turn = state.heavy_work().await?;
     let mut tx = state.store.tenant(tenant.id).await?;
     let recorded = tx.recording_fetch(run_id).await?.map_err(no_recording)?;
     let run = shown(&mut tx, run_id).await?;
     let ledger = tx.ledger_list(run_id, None, MAX_ENTRIES).await?;
     drop(tx);
-    Answer::ok(&eval_cases::made(Case { run_id, recorded, run, ledger }).await?)
+    Answer::ok(&eval_cases::made(Case { run_id, recorded, run, ledger }, turn).await?)
 }
 
 async fn download(

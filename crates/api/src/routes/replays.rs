@@ -1,5 +1,7 @@
 //! Replays: a run once more, from what is recorded of it.
 
+use std::sync::Arc;
+
 use answerable_core::id::RunId;
 use axum::extract::State;
 
@@ -26,15 +28,17 @@ async fn create(
     once: Once<ReplayRequest>,
 ) -> Result<Answer, Problem> {
     state.takes_work()?;
-    let _turn = state.heavy_work().await?;
+    let turn = state.heavy_work().await?;
     let mut first = match once.key.begin(&state, tenant.id).await? {
         Turn::First(first) => first,
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
-    let wanted = Wanted { by: tenant.key_id.to_string(), trace: caller.context(&mut first.tx).await? };
+    let (by, trace) = (tenant.key_id.to_string(), caller.context(&mut first.tx).await?);
+    let wanted = Wanted { by, trace, turn: Arc::clone(&turn) };
     let (base, new) = played(&state, &mut first.tx, run_id, once.body, wanted).await?;
     let new_id = new.run_id;
     first.tx.replay_create(&base, new).await?;
+    drop(turn);
     let run = shown(&mut first.tx, new_id).await?;
     let answer = Answer::created(format!("/v1/runs/{new_id}"), &run)?;
     first.answer_with_run(answer, new_id.0).await

@@ -11,7 +11,9 @@ use crate::shapes::trace;
 use crate::state::AppState;
 
 /// Spans of one answer; of a longer trace the newest.
-const MAX_SPANS: u64 = 20_000;
+const MAX_SPANS: i64 = 20_000;
+/// Their bytes, as they are stored.
+const MAX_BYTES: i64 = 16 * 1024 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![get("/v1/runs/{run_id}/trace", fetch)]
@@ -22,6 +24,7 @@ async fn fetch(
     tenant: Tenant<RunsRead>,
     Id(run_id): Id<RunId>,
 ) -> Result<Answer, Problem> {
-    let found = state.store.tenant(tenant.id).await?.trace_fetch(run_id, MAX_SPANS).await?;
+    let _turn = state.heavy_work().await?;
+    let found = state.store.tenant(tenant.id).await?.trace_fetch(run_id, MAX_SPANS, MAX_BYTES).await?;
     Answer::ok(&trace::otlp(&found.ok_or_else(Problem::not_found)?))
 }

@@ -11,6 +11,10 @@ use crate::Millis;
 use crate::model::Usage;
 use crate::reply::ReplyKind;
 use crate::run::{Event, Phase, ReplyFacts, RunState};
+use crate::text;
+
+/// Code points of a finish reason.
+const MAX_REASON: usize = 64;
 
 pub(super) fn attempt(frame: &Frame, told: &Told<'_>) -> Option<Span> {
     let at = told.event.at();
@@ -18,7 +22,7 @@ pub(super) fn attempt(frame: &Frame, told: &Told<'_>) -> Option<Span> {
         Event::ModelReplied { reply, calls, .. } => {
             let span = base(frame, told, Some(at.saturating_sub_unsigned(reply.duration_ms)))
                 .maybe("gen_ai.provider.name", reply.wire.as_deref().map(provider))
-                .maybe("gen_ai.response.finish_reasons", reply.finish_reason.clone().map(|word| vec![word]))
+                .maybe("gen_ai.response.finish_reasons", reasons(reply))
                 .error(fault(reply));
             let span = usage(span, &reply.usage, reply.cost_microusd)
                 .maybe("gen_ai.output.messages", content::reply(frame, told, reply, calls));
@@ -76,6 +80,11 @@ fn usage(span: Build, usage: &Usage, cost_microusd: u64) -> Build {
         .maybe("gen_ai.usage.cache_creation.input_tokens", some(usage.cache_write_tokens))
         .maybe("answerable.usage_estimated", usage.estimated.then_some(true))
         .count("answerable.cost_microusd", cost_microusd)
+}
+
+/// The provider's word for why it stopped, as far as it is one.
+fn reasons(reply: &ReplyFacts) -> Option<Vec<&str>> {
+    reply.finish_reason.as_deref().map(|word| vec![text::head(word, MAX_REASON)])
 }
 
 /// Why a reply that came was of no use.

@@ -9,6 +9,9 @@ use crate::json::sha256_hex;
 use crate::run::{Call, CallOutcome, Event, Record, Stage};
 use crate::tool::{Attempt, ErrorCode, Reconciled, ResultStatus};
 
+/// The name of a tool that there isn't.
+const UNKNOWN_TOOL: &str = "unknown";
+
 pub(super) fn attempts(frame: &Frame, told: &Told<'_>) -> Vec<Span> {
     let span = |(before, call): (Option<&Call>, &Call)| {
         let before_stage = before.map(|before| &before.stage);
@@ -169,10 +172,13 @@ fn without_attempt(frame: &Frame, told: &Told<'_>, before: Option<&Call>, call: 
 fn base(frame: &Frame, told: &Told<'_>, before: &Call, id: SpanId) -> Build {
     let at = told.event.at();
     let began = before.since.filter(|since| *since <= at).unwrap_or(at);
+    // What is no tool of the agent's is the model's word.
+    let known = told.registry.tool(&before.tool_name).is_some();
+    let name = if known { before.tool_name.as_str() } else { UNKNOWN_TOOL };
     Build::of(frame, SpanKind::Tool, Viewed::Tool, id, Some(began), at)
         .step(told.after.step)
         .with("gen_ai.operation.name", "execute_tool")
-        .with("gen_ai.tool.name", before.tool_name.as_str())
+        .with("gen_ai.tool.name", name)
         .with("gen_ai.tool.type", "function")
         .with("gen_ai.tool.call.id", before.id.to_string())
         .with("answerable.tool.input_hash", before.input_hash.as_str())

@@ -113,6 +113,7 @@ impl<'a> Export<'a> {
             return Next::After(self.pace.every.mul_f64(rand::random_range(0.8..1.2)));
         }
         let full = batches.len() >= self.pace.batch;
+        let pruned = batches.iter().filter(|batch| batch.spans.is_empty()).count();
         self.held = batches.iter().map(|batch| batch.number).collect();
         let parcels = together(batches).iter().map(Parcel::of).collect();
         let delivered = deliver(self.exporter, parcels, until).await;
@@ -120,6 +121,7 @@ impl<'a> Export<'a> {
         if let Err(error) = self.settle(&delivered).await {
             return self.store_failed(&error);
         }
+        self.stats.dropped(Dropped::Pruned, u64::try_from(pruned).unwrap_or(u64::MAX));
         self.store_worked();
         match delivered.trouble {
             Some(trouble) => self.collector_failed(&trouble),

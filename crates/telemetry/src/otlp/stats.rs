@@ -21,6 +21,8 @@ pub(crate) enum Dropped {
     Refused,
     /// More commits waited than are kept.
     Backlog,
+    /// Their runs' journals are gone, and the spans with them.
+    Pruned,
 }
 
 impl Dropped {
@@ -28,6 +30,7 @@ impl Dropped {
         match self {
             Self::Refused => "refused",
             Self::Backlog => "backlog",
+            Self::Pruned => "pruned",
         }
     }
 }
@@ -41,7 +44,7 @@ impl ExportStats {
             exported: counter("answerable.trace.exported", "Spans that the collector has"),
             dropped: counter(
                 "answerable.trace.dropped",
-                "Not exported and never to be: spans that the collector refused, commits over the backlog",
+                "Not exported and never to be: spans that the collector refused, commits over the backlog or whose journal is gone",
             ),
             failures: counter("answerable.trace.export.failures", "Rounds of export that came to nothing"),
             backlog: meter
@@ -57,7 +60,7 @@ impl ExportStats {
         // They begin at zero, so that the first time is seen as a rise.
         stats.exported.add(0, &[]);
         stats.failures.add(0, &[]);
-        for reason in [Dropped::Refused, Dropped::Backlog] {
+        for reason in [Dropped::Refused, Dropped::Backlog, Dropped::Pruned] {
             stats.dropped.add(0, &[KeyValue::new("reason", reason.word())]);
         }
         stats

@@ -100,9 +100,7 @@ impl Event {
             | Self::Broken { at, .. } => *at,
         }
     }
-}
 
-impl Event {
     /// The same event at another time.
     #[must_use]
     pub fn moved_to(mut self, to: Millis) -> Self {

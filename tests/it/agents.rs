@@ -82,7 +82,6 @@ async fn what_is_not_available_is_said_so() {
     let table = [
         json!({"tools": [{"name": "run_command", "kind": "shell"}]}),
         json!({"mcp": [{"server": "files"}]}),
-        json!({"context": {"overflow": "summarize"}}),
         json!({"tools": [world.read("t").with(json!({"input_schema": {"$ref": "https://schemas.example/t.json"}}))]}),
     ];
     for change in table {

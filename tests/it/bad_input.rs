@@ -228,7 +228,6 @@ async fn settings_of_a_tenant_are_checked_too() {
     let world = World::shared().await;
     let chat = json!({"kind": "openai_chat", "base_url": world.model.base_url()});
     let table = [
-        ("/v1/providers/other", chat.clone().with(json!({"kind": "anthropic"})), "/kind"),
         ("/v1/providers/other", chat.clone().with(json!({"kind": "magic"})), "/kind"),
         ("/v1/providers/other", chat.clone().with(json!({"base_url": "ftp://models.example"})), "/base_url"),
         (

@@ -5,6 +5,8 @@ mod agents;
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
+mod attachments;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod budgets;
@@ -15,6 +17,8 @@ mod client_tools;
 #[cfg(test)]
 mod configuration;
 #[cfg(test)]
+mod contexts;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod database_away;
@@ -24,6 +28,8 @@ mod database_owner;
 mod decision_links;
 #[cfg(test)]
 mod deleting;
+#[cfg(test)]
+mod deltas;
 #[cfg(test)]
 mod denial;
 #[cfg(test)]
@@ -67,6 +73,8 @@ mod replays_changed;
 #[cfg(test)]
 mod replays_free;
 #[cfg(test)]
+mod responses;
+#[cfg(test)]
 mod rolling;
 #[cfg(test)]
 mod runs;
@@ -82,6 +90,8 @@ mod steering;
 mod strangers;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod summaries;
 #[cfg(test)]
 mod takeover;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::agents;
+use crate::given;
 use crate::problem::Problem;
 use crate::shapes::runs::RunCreate;
 use crate::state::AppState;
@@ -52,7 +53,7 @@ pub(crate) async fn admit(
         thread_id,
         on_busy: body.on_busy(),
         budgets: allowed(&pinned.budgets, &body.budgets, asker.is_admin)?,
-        messages: body.messages()?,
+        messages: given::input(state, &body.input)?,
         context,
         metadata: Value::Object(body.metadata),
         trace: caller.context(tx).await?,
@@ -124,6 +125,7 @@ fn unknown_thread() -> Problem {
 /// Why the store didn't accept it.
 pub(crate) fn refused(refused: RunRefused) -> Problem {
     match refused {
+        RunRefused::Input(fault) => Problem::invalid(vec![fault.under("/input")]),
         RunRefused::UnknownThread => unknown_thread(),
         RunRefused::ThreadBusy => Problem::conflict("Another run of this thread has not ended."),
         RunRefused::QueueFull => Problem::quota_exceeded("The queue is full (max_queued_runs).", 2),

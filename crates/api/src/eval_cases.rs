@@ -1,9 +1,10 @@
 //! A run as an eval case: what its journal tells, and how it ended.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use answerable_core::eval_case::{Source, eval_case};
-use answerable_core::id::{AgentId, RunId};
+use answerable_core::id::{AgentId, ArtifactId, RunId};
 use answerable_core::registry::Registry;
 use answerable_core::run::MAX_RECOVERIES;
 use answerable_store::{LedgerRecord, Recorded};
@@ -20,6 +21,8 @@ pub(crate) struct Case {
     pub(crate) recorded: Recorded,
     pub(crate) run: Run,
     pub(crate) ledger: Vec<LedgerRecord>,
+    /// Hashes of the artifacts that people sent to the run.
+    pub(crate) hashes: BTreeMap<ArtifactId, String>,
 }
 
 /// The case, made off the threads that serve others; `turn` is held as long as that takes.
@@ -45,6 +48,7 @@ impl Case {
             max_recoveries: MAX_RECOVERIES,
             first: &begin.first,
             inputs: &begin.inputs,
+            hashes: &self.hashes,
             journal: &self.recorded.journal,
         });
         case["object"] = json!("eval_case");

@@ -11,6 +11,7 @@ mod complaints;
 mod decision_page;
 mod document;
 mod eval_cases;
+mod given;
 mod idempotency;
 mod journal;
 mod key_ring;

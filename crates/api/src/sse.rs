@@ -1,7 +1,10 @@
 //! Event streams: stored events in order, without gap or repeat, and what is live between them.
 //!
 //! Every stream is fed by a task of its own, which holds no connection while nothing happens. Between the task and the
-//! reader is a small buffer; a reader that doesn't empty it in time is cut off and may resume.
+//! reader is a small buffer; a reader that doesn't empty it in time is cut off and may resume. `live` has the words of the
+//! model.
+
+mod live;
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,7 +15,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, header};
-use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
@@ -21,12 +23,17 @@ use crate::problem::{self, Problem};
 use crate::shapes::evidence::Event;
 use crate::state::AppState;
 use crate::watch::{Seen, Watch};
+use live::Live;
 
 /// Chunks that a reader may be behind.
 const BUFFER: usize = 32;
+/// Chunks that a reader may be behind and is still told words; who is further behind gets more at once, later.
+const BEHIND: usize = 2;
+/// How long rows wait for words from another server that belong before them.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 /// Rows read at once.
 const ROWS: i64 = 200;
-/// How long a reader may keep its buffer full.
+/// How long a reader may keep its buffer full, or be so far behind.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A comment keeps the line open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -57,13 +64,27 @@ pub(crate) async fn stream(
 ) -> Result<Response, Problem> {
     // Before anything is read: what is stored later is signalled.
     let watch = Watch::on(state, run_id);
-    let end = state.store.tenant(tenant).await?.events_end(run_id).await?.ok_or_else(Problem::not_found)?;
+    let mut tx = state.store.tenant(tenant).await?;
+    let end = tx.events_end(run_id).await?.ok_or_else(Problem::not_found)?;
     if end.complete && after >= end.last_seq {
         return Ok(problem::nothing_left());
     }
+    let seen = if after > 0 { tx.event_of_model(run_id, after).await? } else { None };
+    drop(tx);
+    // The run is this tenant's: its words are too.
+    let live = Live::new(state.store.signals().hear(run_id), seen.as_ref());
     let (chunks, received) = mpsc::channel(BUFFER);
-    let feeder =
-        Feeder { state: state.clone(), tenant, run_id, after, watch, chunks, said_at: Instant::now() };
+    let feeder = Feeder {
+        state: state.clone(),
+        tenant,
+        run_id,
+        after,
+        watch,
+        live,
+        chunks,
+        said_at: Instant::now(),
+        behind_since: None,
+    };
     tokio::spawn(feeder.feed());
     let mut response =
         Response::new(Body::from_stream(ReceiverStream::new(received).map(Ok::<_, Infallible>)));
@@ -81,8 +102,11 @@ struct Feeder {
     /// The last that was sent.
     after: i64,
     watch: Watch,
+    live: Live,
     chunks: mpsc::Sender<Bytes>,
     said_at: Instant,
+    /// Since when there are words that wait for the reader.
+    behind_since: Option<Instant>,
 }
 
 /// The stream is over: all is said, the reader left or is too slow, the server goes down, or the database is away.
@@ -102,12 +126,28 @@ impl Feeder {
             tokio::select! {
                 seen = self.watch.next() => match seen {
                     Seen::Rows => self.stored().await?,
-                    Seen::Delta(text) => self.say(frame("model.delta", None, &json!({"text": text}).to_string())).await?,
                     Seen::Draining => return Err(Over),
                 },
+                () = self.live.due() => self.words().await?,
                 () = tokio::time::sleep_until(quiet) => self.say(": still here\n\n".into()).await?,
                 () = self.chunks.closed() => return Err(Over),
             }
+        }
+    }
+
+    /// Says what the model has said meanwhile, after the rows that tell that it was asked.
+    async fn words(&mut self) -> Result<(), Over> {
+        if self.chunks.max_capacity() - self.chunks.capacity() > BEHIND {
+            self.live.pause();
+            let since = *self.behind_since.get_or_insert_with(Instant::now);
+            return if since.elapsed() < PATIENCE { Ok(()) } else { Err(Over) };
+        }
+        if !self.live.is_begun() {
+            self.stored().await?;
+        }
+        match self.live.take() {
+            Some(frame) => self.say(frame).await,
+            None => Ok(()),
         }
     }
 
@@ -118,8 +158,11 @@ impl Feeder {
             let Some(last) = rows.last() else { return self.goes_on().await };
             let (seq, is_last, more) =
                 (last.seq, last.is_last(), rows.len() == usize::try_from(ROWS).unwrap_or(0));
+            let (now, until) = (self.state.store.clock().utc(), Instant::now() + LAST_WORDS);
             let mut chunk = String::new();
             for row in rows {
+                self.live.last_words(&row, now, until).await;
+                chunk.push_str(&self.live.before(&row));
                 let (kind, seq) = (row.kind.clone(), row.seq);
                 let data = serde_json::to_string(&Event::of(self.run_id, row)).map_err(|_| Over)?;
                 chunk.push_str(&frame(&kind, Some(seq), &data));
@@ -145,7 +188,7 @@ impl Feeder {
     }
 
     async fn say(&mut self, chunk: String) -> Result<(), Over> {
-        self.said_at = Instant::now();
+        (self.said_at, self.behind_since) = (Instant::now(), None);
         self.chunks.send_timeout(chunk.into(), PATIENCE).await.map_err(|_| Over)
     }
 }

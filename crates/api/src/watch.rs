@@ -1,11 +1,8 @@
 //! Watching a run: signals say when to look, and now and then a look without one makes up for those that were lost.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use answerable_core::id::{RunId, TenantId};
-use answerable_store::Progress;
-use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -21,7 +18,7 @@ const LOOK_AT_LEAST: Duration = Duration::from_secs(24);
 pub(crate) struct Watch {
     state: AppState,
     run_id: RunId,
-    progress: broadcast::Receiver<Progress>,
+    progress: watch::Receiver<()>,
     draining: watch::Receiver<bool>,
     patience: Duration,
     look_at: Instant,
@@ -32,8 +29,6 @@ pub(crate) struct Watch {
 pub(crate) enum Seen {
     /// There may be new rows.
     Rows,
-    /// Some words of a reply that is coming in.
-    Delta(Arc<str>),
     /// The server goes down.
     Draining,
 }
@@ -51,10 +46,9 @@ impl Watch {
     pub(crate) async fn next(&mut self) -> Seen {
         loop {
             tokio::select! {
-                told = self.progress.recv() => match told {
-                    Ok(Progress::Delta(text)) => return Seen::Delta(text),
-                    Ok(Progress::Committed) | Err(RecvError::Lagged(_)) => return self.look(LOOK_AFTER),
-                    Err(RecvError::Closed) => self.progress = self.state.store.signals().watch(self.run_id),
+                told = self.progress.changed() => match told {
+                    Ok(()) => return self.look(LOOK_AFTER),
+                    Err(_) => self.progress = self.state.store.signals().watch(self.run_id),
                 },
                 () = drains(&mut self.draining) => return Seen::Draining,
                 () = tokio::time::sleep_until(self.look_at) => {
@@ -97,12 +91,9 @@ pub(crate) async fn until_settled(
         if settled.ok_or_else(Problem::not_found)? {
             return Ok(());
         }
-        loop {
-            match tokio::time::timeout_at(over, watch.next()).await {
-                Err(_) | Ok(Seen::Draining) => return Ok(()),
-                Ok(Seen::Rows) => break,
-                Ok(Seen::Delta(_)) => {}
-            }
+        match tokio::time::timeout_at(over, watch.next()).await {
+            Err(_) | Ok(Seen::Draining) => return Ok(()),
+            Ok(Seen::Rows) => {}
         }
     }
 }

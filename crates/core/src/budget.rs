@@ -1,10 +1,14 @@
 //! BudgetPolicy: is there anything left to spend?
 
+mod estimate;
+
 use serde::{Deserialize, Serialize};
 
 use crate::FieldError;
 use crate::agent::Price;
 use crate::model::Usage;
+
+pub use estimate::{Estimate, Size, output_cap};
 
 /// Most steps or tool calls that a run may be given.
 const MAX_TURNS: u64 = 1_000_000;
@@ -156,28 +160,12 @@ pub fn before_model_call(budgets: &Budgets, used: &Used, estimate: &Estimate) ->
     None
 }
 
-/// What a request is expected to take.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// Tokens of the input.
-    pub input_tokens: u64,
-    /// Price of the input and one output token.
-    pub cost_microusd: u64,
-    /// Whether the model has a price at all.
-    pub priced: bool,
-}
-
-/// Tokens that a reply may have: the agent's cap, cut to what is left.
-pub fn output_cap(budgets: &Budgets, used: &Used, estimate: &Estimate, wanted: Option<u64>) -> Option<u64> {
-    let left = budgets.max_tokens.saturating_sub(used.tokens().saturating_add(estimate.input_tokens)).max(1);
-    wanted.map(|wanted| wanted.min(left))
-}
-
 /// Price of one attempt in micro-USD, rounded up (contract, "Usage").
 pub fn cost(price: &Price, usage: &Usage) -> u64 {
     let input = u128::from(price.input_microusd_per_mtok);
     let cached_rate = price.cached_input_microusd_per_mtok.map_or(input, u128::from);
-    let write_rate = price.cache_write_microusd_per_mtok.map_or(input, u128::from);
+    // The vendor that charges for writing to its cache takes a quarter more than for other input.
+    let write_rate = price.cache_write_microusd_per_mtok.map_or((input * 5).div_ceil(4), u128::from);
     let cached = u128::from(usage.cached_input_tokens.min(usage.input_tokens));
     let written = u128::from(
         usage.cache_write_tokens.min(usage.input_tokens - usage.cached_input_tokens.min(usage.input_tokens)),
@@ -257,17 +245,26 @@ mod tests {
         assert_eq!(cost(&price, &usage(1200, 10, 1000)), 1250);
         assert_eq!(cost(&Price { input_microusd_per_mtok: 1, ..Price::default() }, &usage(1, 0, 0)), 1);
         assert_eq!(cost(&price, &usage(5, 0, 9)), 3);
+        let written = Usage { cache_write_tokens: 1000, ..usage(1200, 0, 0) };
+        assert_eq!(cost(&price, &written), 600 + 3750, "a quarter more than other input");
+        let told = Price { cache_write_microusd_per_mtok: Some(6_000_000), ..price };
+        assert_eq!(cost(&told, &written), 600 + 6000);
     }
 
     #[test]
     fn a_call_that_cannot_fit_is_not_begun() {
         let budgets = Budgets { max_tokens: 100, max_cost_microusd: Some(50), ..Budgets::default() };
         let used = Used { input_tokens: 80, cost_microusd: 40, ..Used::default() };
-        let estimate = |tokens, cost| Estimate { input_tokens: tokens, cost_microusd: cost, priced: true };
+        let estimate = |tokens, cost| Estimate {
+            input_tokens: tokens,
+            cost_microusd: cost,
+            priced: true,
+            ..Estimate::default()
+        };
         assert_eq!(before_model_call(&budgets, &used, &estimate(19, 10)), None);
         assert_eq!(before_model_call(&budgets, &used, &estimate(20, 10)), Some(Limit::MaxTokens));
         assert_eq!(before_model_call(&budgets, &used, &estimate(10, 11)), Some(Limit::MaxCost));
-        assert_eq!(output_cap(&budgets, &used, &estimate(15, 0), Some(1000)), Some(5));
+        assert_eq!(output_cap(&budgets, &used, &estimate(15, 0), Some(1000), false), Some(5));
     }
 
     #[test]
@@ -276,10 +273,11 @@ mod tests {
         for _ in 0..3 {
             used.add(&usage(u64::MAX, u64::MAX, 0), u64::MAX);
         }
-        let estimate = Estimate { input_tokens: u64::MAX, cost_microusd: u64::MAX, priced: true };
+        let estimate =
+            Estimate { input_tokens: u64::MAX, cost_microusd: u64::MAX, priced: true, ..Estimate::default() };
         assert_eq!(used.tokens(), 2 * MAX_COUNT);
         assert_eq!(before_model_call(&Budgets::default(), &used, &estimate), Some(Limit::MaxTokens));
-        assert_eq!(output_cap(&Budgets::default(), &used, &estimate, Some(9)), Some(1));
+        assert_eq!(output_cap(&Budgets::default(), &used, &estimate, Some(9), false), Some(1));
         let dear = Price { input_microusd_per_mtok: u64::MAX, ..Price::default() };
         assert_eq!(cost(&dear, &usage(u64::MAX, 0, 0)), MAX_COUNT);
     }

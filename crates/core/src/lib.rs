@@ -4,11 +4,14 @@
 //! inside events, so the same events always give the same state (see [`run`]).
 
 pub mod agent;
+pub mod attachments;
 pub mod budget;
 pub mod context;
+pub mod correction;
 pub mod eval_case;
 pub mod field_error;
 pub mod id;
+pub mod input;
 pub mod json;
 pub mod ledger;
 pub mod loop_guard;
@@ -16,6 +19,7 @@ pub mod message;
 pub mod model;
 pub mod model_retry;
 pub mod permission;
+pub mod provider;
 pub mod registry;
 pub mod replay;
 pub mod reply;
@@ -24,6 +28,7 @@ pub mod schema;
 mod strict;
 pub mod template;
 pub mod text;
+pub mod tokens;
 pub mod tool;
 pub mod trace;
 

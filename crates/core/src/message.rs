@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::id::{CallId, MessageId};
+use crate::id::{ArtifactId, CallId, MessageId};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,116 @@ pub struct Message {
     /// Parts that only the provider that sent them understands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<ProviderExtra>,
+    /// Its pieces in order, where a user sent more than text; `content` is the text among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// No context leaves it out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pinned: bool,
+    /// It stands for the messages before it that it sums up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
+}
+
+/// For fields that are stored only where they are true.
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Message {
+    /// A message that is text and nothing else.
+    pub fn text(id: MessageId, seq: u64, role: Role, content: impl Into<String>) -> Self {
+        Self {
+            id,
+            seq,
+            role,
+            content: content.into(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            step: None,
+            extra: None,
+            parts: Vec::new(),
+            pinned: false,
+            summary: None,
+        }
+    }
+}
+
+/// A piece of what a user sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// A picture.
+    Image(Attachment),
+    /// A document.
+    File(Attachment),
+}
+
+impl Part {
+    /// The picture or document that it is.
+    pub fn attachment(&self) -> Option<&Attachment> {
+        match self {
+            Self::Text(_) => None,
+            Self::Image(attachment) | Self::File(attachment) => Some(attachment),
+        }
+    }
+}
+
+/// The text among pieces, each on a line of its own.
+pub fn text_of(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// A picture or a document: kept as an artifact, or at an address that the provider fetches it from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// What it is, such as `image/png`; empty where only the far side knows.
+    pub media_type: String,
+    /// A file's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it is.
+    pub source: AttachmentSource,
+}
+
+impl Attachment {
+    /// The artifact that it is, if it is kept here.
+    pub fn artifact(&self) -> Option<ArtifactId> {
+        match self.source {
+            AttachmentSource::Artifact { id, .. } => Some(id),
+            AttachmentSource::Url(_) => None,
+        }
+    }
+}
+
+/// Where an attachment is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttachmentSource {
+    /// Kept here.
+    Artifact {
+        /// Which.
+        id: ArtifactId,
+        /// Its size in bytes.
+        bytes: u64,
+    },
+    /// An address that the provider fetches it from; this service never does.
+    Url(String),
+}
+
+/// What a message sums up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The newest message that it covers; it covers all before it, too.
+    pub upto: MessageId,
+    /// How many summaries its history has had, this one included.
+    pub version: u32,
 }
 
 /// Puts a message in its place. Messages of earlier runs come first; within the run it goes by `seq`, and those of the
@@ -89,13 +199,4 @@ pub struct ProviderExtra {
     pub wire: String,
     /// Fields of the message (chat wires) or blocks (under `blocks`), just as they came.
     pub fields: Map<String, Value>,
-}
-
-/// A message of a run's `input` (contract, "Runs").
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InputMessage {
-    /// `user` or `assistant`.
-    pub role: Role,
-    /// Text.
-    pub content: String,
 }

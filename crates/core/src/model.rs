@@ -1,13 +1,19 @@
 //! What is asked of a model and what comes back, free of any vendor's format.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::id::ArtifactId;
 use crate::message::Message;
 
 /// A request to a model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelRequest {
+    /// What it is for.
+    pub purpose: Purpose,
     /// The provider's name for the model.
     pub model: String,
     /// Name of the provider, as the tenant calls it.
@@ -20,6 +26,10 @@ pub struct ModelRequest {
     pub note: Option<String>,
     /// Tools on offer.
     pub tools: Vec<ToolOffer>,
+    /// JSON Schema that the answer must match; wires that can make the model keep to it do.
+    pub output_schema: Option<Value>,
+    /// What the messages' attachments that are kept here hold. One that isn't there can't be shown.
+    pub attachments: BTreeMap<ArtifactId, Arc<[u8]>>,
     /// Sampling temperature.
     pub temperature: Option<f64>,
     /// Cap of the reply in tokens.
@@ -30,6 +40,17 @@ pub struct ModelRequest {
     pub turn: u32,
     /// `traceparent` header: the span of this attempt.
     pub traceparent: Option<String>,
+}
+
+/// What a model is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The run's next turn.
+    #[default]
+    Turn,
+    /// A summary of its older messages.
+    Summary,
 }
 
 /// A tool as the model sees it.
@@ -126,10 +147,14 @@ pub enum FailureKind {
     Unusable,
     /// Other 4xx: the request itself is refused.
     Refused,
+    /// A filter refused the request: as a refusal of the model's.
+    Filtered,
     /// The history is longer than the model's window.
     ContextOverflow,
     /// Input plus output cap are over the window.
     CapOverWindow,
+    /// Nobody was asked: too many attempts on this target failed lately. It may pass, but another target won't make one wait.
+    Held,
     /// A replay has no more recorded replies: nobody was asked.
     Exhausted,
 }

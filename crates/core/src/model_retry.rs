@@ -23,6 +23,9 @@ pub struct Progress {
     pub cap_cut: bool,
     /// The model was asked again for a better reply.
     pub reasked: Option<Reask>,
+    /// What was wrong with the answer that is asked for again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
     /// The attempt that is outstanding could begin then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<crate::Millis>,
@@ -53,6 +56,8 @@ pub enum AfterFailure {
     CutCap,
     /// The run ends: `context_overflow`.
     ContextOverflow,
+    /// The run ends: `model_refusal`.
+    Refusal,
     /// The run ends: `model_error`, with this code.
     End(&'static str),
 }
@@ -74,19 +79,21 @@ pub fn after_failure(
     match failure.kind {
         FailureKind::ContextOverflow if progress.shrunk => AfterFailure::ContextOverflow,
         FailureKind::ContextOverflow => AfterFailure::Shrink,
-        FailureKind::CapOverWindow if progress.cap_cut || spec.max_output_tokens.is_none() => {
-            AfterFailure::ContextOverflow
-        }
+        FailureKind::CapOverWindow if progress.cap_cut => AfterFailure::ContextOverflow,
         FailureKind::CapOverWindow => AfterFailure::CutCap,
         FailureKind::Refused => AfterFailure::End("model_error"),
+        FailureKind::Filtered => AfterFailure::Refusal,
         FailureKind::Exhausted => AfterFailure::End("recording_exhausted"),
         FailureKind::Unusable => give_up("model_error"),
-        FailureKind::Passing => {
+        FailureKind::Held if has_fallback => AfterFailure::Fallback,
+        FailureKind::Passing | FailureKind::Held => {
             let code = if failure.status == Some(429) { "rate_limited" } else { "model_error" };
+            let is_held = failure.kind == FailureKind::Held;
             if failure.retry_after_ms.is_some_and(|ms| ms > MAX_RETRY_AFTER_MS || ms >= time_left_ms) {
-                return give_up("rate_limited");
+                return give_up(if is_held { "model_error" } else { "rate_limited" });
             }
-            if progress.on_target >= spec.retry.max_attempts.max(1) {
+            // A wait for a provider to come back is no attempt; the run's time bounds it.
+            if !is_held && progress.on_target >= spec.retry.max_attempts.max(1) {
                 return give_up(code);
             }
             AfterFailure::Retry(
@@ -122,8 +129,10 @@ mod tests {
 
     #[test]
     fn retry_then_fallback_then_end() {
-        use AfterFailure::{CutCap, End, Fallback, Retry, Shrink};
-        use FailureKind::{CapOverWindow, ContextOverflow, Exhausted, Passing, Refused, Unusable};
+        use AfterFailure::{CutCap, End, Fallback, Refusal, Retry, Shrink};
+        use FailureKind::{
+            CapOverWindow, ContextOverflow, Exhausted, Filtered, Held, Passing, Refused, Unusable,
+        };
         let day = 86_400_000_000;
         let table = [
             (0, 1, Passing, 503, None, Retry(500)),
@@ -134,9 +143,14 @@ mod tests {
             (1, 1, Passing, 429, Some(day), Fallback),
             (0, 1, Passing, 429, Some(day), End("rate_limited")),
             (0, 1, Passing, 429, Some(60_000), End("rate_limited")),
+            (0, 1, Held, 0, Some(5000), Retry(5000)),
+            (0, 0, Held, 0, Some(5000), Retry(5000)),
+            (0, 1, Held, 0, Some(60_000), End("model_error")),
+            (1, 1, Held, 0, Some(5000), Fallback),
             (1, 1, Unusable, 401, None, Fallback),
             (0, 1, Unusable, 401, None, End("model_error")),
             (1, 1, Refused, 400, None, End("model_error")),
+            (1, 1, Filtered, 400, None, Refusal),
             (1, 1, Exhausted, 0, None, End("recording_exhausted")),
             (1, 1, ContextOverflow, 400, None, Shrink),
             (0, 1, CapOverWindow, 400, None, CutCap),

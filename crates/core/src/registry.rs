@@ -142,7 +142,10 @@ impl Registry {
         match json::parse(answer) {
             Err(error) => Some(format!("it is no JSON: {error}")),
             Ok(value) => {
-                schema.findings(&value).first().map(|fault| format!("{}: {}", at(fault), fault.message))
+                let faults = schema.findings(&value);
+                let lines: Vec<String> =
+                    faults.iter().map(|fault| format!("{}: {}", at(fault), fault.message)).collect();
+                (!lines.is_empty()).then(|| lines.join("; "))
             }
         }
     }

@@ -13,6 +13,9 @@ pub const MAX_CALLS: usize = 128;
 /// Code points that are kept of a tool's name or a call's id as the model wrote them.
 const MAX_NAME: usize = 256;
 
+/// A cap below this tells nothing by itself: some providers take none so small, and are sent a larger one.
+const TELLING_CAP: u64 = 16;
+
 /// What kind of reply it is (contract, "Behaviours decided" 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -96,7 +99,7 @@ pub fn read(
 
 fn kind_of(reply: &ModelReply, text: &str, cap: Option<u64>, usage: &Usage) -> ReplyKind {
     // A reply exactly as long as its cap was cut, whatever its finish reason says.
-    let at_cap = !usage.estimated && cap.is_some_and(|cap| usage.output_tokens >= cap);
+    let at_cap = !usage.estimated && cap.is_some_and(|cap| cap >= TELLING_CAP && usage.output_tokens >= cap);
     let blank = text.trim().is_empty();
     if reply.finish == Finish::Refusal {
         ReplyKind::Refusal
@@ -189,6 +192,8 @@ mod tests {
             (reply("hi", &["{}"], Finish::Length, None), None, Truncated),
             (reply("hi", &["{}"], Finish::Stop, Some((1, 40))), Some(40), Truncated),
             (reply("hi", &[], Finish::Stop, Some((1, 39))), Some(40), Final),
+            (reply("hi", &[], Finish::Stop, Some((1, 12))), Some(8), Final),
+            (reply("hi", &[], Finish::Length, Some((1, 12))), Some(8), Truncated),
             (reply("hi", &["{}"], Finish::Refusal, None), None, Refusal),
         ] {
             assert_eq!(look(&reply, cap).kind, wanted, "{reply:?}");

@@ -138,10 +138,8 @@ impl Session {
         }
         draft.steered = true;
         for item in &self.steers {
-            if let InboundBody::Steer { message_id, content } = &item.body {
-                let event =
-                    Event::Steered { at: self.now(), message_id: *message_id, content: content.clone() };
-                draft.apply(self, event);
+            if let InboundBody::Steer { message_id, content, parts, pinned } = item.body.clone() {
+                draft.apply(self, Event::Steered { at: self.now(), message_id, content, parts, pinned });
                 draft.consumed.push(item.number);
             }
         }

@@ -47,7 +47,9 @@ impl Session {
         let mut artifact = None;
         let event = match item.body {
             InboundBody::Cancel { reason } => Event::CancelRequested { at, reason },
-            InboundBody::Steer { message_id, content } => Event::Steered { at, message_id, content },
+            InboundBody::Steer { message_id, content, parts, pinned } => {
+                Event::Steered { at, message_id, content, parts, pinned }
+            }
             InboundBody::Budget { patch, by } => Event::BudgetChanged { at, patch, by },
             InboundBody::BudgetDenied { approval_id, by } => {
                 Event::BudgetDenied { at, approval: approval_id, by }

@@ -1,6 +1,7 @@
 //! The engine: the thin shell around the core. It claims runs, drives each in a task of its own, and acts only on what is
 //! committed: load → step → commit → perform.
 
+mod attachments;
 mod commit;
 mod draft;
 mod drive;
@@ -14,6 +15,7 @@ mod observed;
 mod perform;
 mod scheduler;
 mod session;
+mod summary_call;
 mod tool_call;
 mod turn;
 #[cfg(feature = "faults")]

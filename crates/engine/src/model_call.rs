@@ -4,53 +4,85 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use answerable_core::budget::{self, Estimate};
-use answerable_core::id::{CallId, MessageId, RunId};
+use answerable_core::id::{CallId, MessageId};
 use answerable_core::message::ProviderExtra;
-use answerable_core::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Usage};
+use answerable_core::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Purpose, Usage};
 use answerable_core::registry::Registry;
-use answerable_core::reply::{self, ReadCall, ReplyKind};
+use answerable_core::reply::{self, ReadCall, Reading, ReplyKind};
 use answerable_core::run::{Event, NewCall, ReplyFacts};
 use answerable_faults::{self as faults, Point};
-use answerable_ports::{DeltaSink, ModelTarget, Signals};
+use answerable_ports::{DeltaSink, ModelTarget, Patience, Reply, Speaker};
 use uuid::Uuid;
 
+use crate::attachments;
 use crate::env::{Env, jitter};
 use crate::inbox::{judged_by, rules};
 use crate::lease::Hold;
 use crate::session::{RunFacts, Session, find_target};
+use crate::summary_call::Unheard;
 
 /// All that one attempt needs.
 pub(crate) struct ModelCall {
-    env: Arc<Env>,
+    pub(crate) env: Arc<Env>,
     hold: Arc<Hold>,
     facts: Arc<RunFacts>,
     registry: Arc<Registry>,
-    request: Option<ModelRequest>,
+    pub(crate) request: Option<ModelRequest>,
     /// The provider, if it was just read.
     target: Option<ModelTarget>,
     estimate: Estimate,
-    timeout: Duration,
+    patience: Patience,
+    /// Passes its words on to those who watch; a summary's words are nobody's answer.
+    speaker: Option<Speaker>,
 }
 
 impl ModelCall {
+    /// An attempt on the open step's turn.
     pub(crate) fn of(session: &Session) -> Self {
+        Self::asking(session, session.request())
+    }
+
+    /// An attempt to get the summary that is outstanding.
+    pub(crate) fn for_summary(session: &Session) -> Self {
+        Self::asking(session, session.summary_request())
+    }
+
+    fn asking(session: &Session, request: Option<ModelRequest>) -> Self {
         let state = &session.state;
         let left = state.budgets.timeout_ms.saturating_sub(state.elapsed_ms(session.now())).max(1);
+        let spec = &session.registry.spec.model;
+        let total = Duration::from_millis(spec.timeout_ms.min(left));
+        let at_most = |ms: Option<u64>| ms.map_or(total, |ms| total.min(Duration::from_millis(ms)));
+        let (lease, attempt) = (session.facts.lease, state.model.attempts + 1);
+        let reply = Reply { epoch: lease.epoch, step: state.step, attempt };
+        let is_turn = request.as_ref().is_some_and(|request| request.purpose == Purpose::Turn);
         Self {
             env: Arc::clone(&session.env),
             hold: Arc::clone(&session.hold),
             facts: Arc::clone(&session.facts),
             registry: Arc::clone(&session.registry),
-            request: session.request(),
+            request,
             // A later attempt looks again: a key may have been mended meanwhile.
             target: session.target.clone().filter(|_| state.model.attempts == 0),
             estimate: state.estimate,
-            timeout: Duration::from_millis(session.registry.spec.model.timeout_ms.min(left)),
+            patience: Patience {
+                total,
+                first: at_most(spec.first_token_timeout_ms),
+                idle: at_most(spec.idle_timeout_ms),
+            },
+            speaker: is_turn.then(|| session.env.signals.speaker(lease.run_id, reply)),
         }
     }
 
     /// Asks once.
     pub(crate) async fn run(mut self) -> Event {
+        if let Some(request) = &mut self.request {
+            attachments::load(&self.env, &self.facts, request).await;
+        }
+        self.ask().await
+    }
+
+    async fn ask(mut self) -> Event {
         let known = self.target.take();
         let Some(request) = &self.request else {
             let detail = "the context can't be built again".into();
@@ -64,15 +96,16 @@ impl ModelCall {
             let message = format!("there is no provider {:?}", request.provider);
             return self.failed(None, unusable(message), 0);
         };
-        let deltas = Deltas { signals: self.env.signals.clone(), run: self.facts.lease.run_id };
         let began = Instant::now();
         self.hold.sure().await;
         faults::before(Point::Model);
-        let answer = self.env.models.ask(&target, request, self.timeout, &deltas).await;
+        let deltas: &dyn DeltaSink = self.speaker.as_ref().map_or(&Unheard, |speaker| speaker);
+        let answer = self.env.models.ask(&target, request, self.patience, deltas).await;
         faults::after(Point::Model);
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match answer {
             Err(failure) => self.failed(Some(&target), failure, duration_ms),
+            Ok(reply) if self.is_for_summary() => self.summed_up(&target, request, reply, duration_ms),
             Ok(reply) => self.replied(&target, request, reply, duration_ms).await,
         }
     }
@@ -80,10 +113,14 @@ impl ModelCall {
     fn failed(&self, target: Option<&ModelTarget>, failure: ModelFailure, duration_ms: u64) -> Event {
         let cost_microusd = failure.usage.map_or(0, |usage| self.cost(target, &usage));
         let wire = target.map(|target| target.kind.clone());
-        Event::ModelFailed { at: self.env.now(), failure, cost_microusd, jitter: jitter(), duration_ms, wire }
+        let (at, jitter) = (self.env.now(), jitter());
+        if self.is_for_summary() {
+            return Event::SummaryFailed { at, failure, cost_microusd, jitter, duration_ms, wire };
+        }
+        Event::ModelFailed { at, failure, cost_microusd, jitter, duration_ms, wire }
     }
 
-    fn cost(&self, target: Option<&ModelTarget>, usage: &Usage) -> u64 {
+    pub(crate) fn cost(&self, target: Option<&ModelTarget>, usage: &Usage) -> u64 {
         let model = self.request.as_ref().map(|request| request.model.as_str()).unwrap_or_default();
         target.and_then(|target| target.prices.get(model)).map_or(0, |price| budget::cost(price, usage))
     }
@@ -95,9 +132,7 @@ impl ModelCall {
         reply: ModelReply,
         duration_ms: u64,
     ) -> Event {
-        let ids = || CallId(Uuid::now_v7());
-        let cap = request.max_output_tokens;
-        let reading = reply::read(&self.registry, &reply, self.estimate.input_tokens, cap, ids);
+        let reading = self.read(request, &reply);
         let output_fault =
             if reading.kind == ReplyKind::Final { self.registry.output_fault(&reading.text) } else { None };
         let calls = if reading.kind == ReplyKind::Calls {
@@ -126,6 +161,16 @@ impl ModelCall {
         Event::ModelReplied { at: self.env.now(), reply: Box::new(facts), calls, more_input: false }
     }
 
+    /// The reply, looked at.
+    pub(crate) fn read(&self, request: &ModelRequest, reply: &ModelReply) -> Reading {
+        let ids = || CallId(Uuid::now_v7());
+        let told = reply.usage.map(|usage| usage.output_tokens);
+        // An agent without a cap of its own is given one where little is left; not all providers heed it.
+        let own = self.registry.spec.model.max_output_tokens.is_some();
+        let cap = request.max_output_tokens.filter(|cap| own || told == Some(*cap));
+        reply::read(&self.registry, reply, self.estimate.input_tokens, cap, ids)
+    }
+
     async fn judged_calls(&self, calls: Vec<ReadCall>) -> Vec<NewCall> {
         let gate = rules(&self.env, &self.facts).await;
         let (registry, context) = (&*self.registry, &self.facts.context);
@@ -141,16 +186,4 @@ impl ModelCall {
 
 fn unusable(message: String) -> ModelFailure {
     ModelFailure { kind: FailureKind::Unusable, status: None, message, retry_after_ms: None, usage: None }
-}
-
-/// Passes words on to those who watch.
-struct Deltas {
-    signals: Signals,
-    run: RunId,
-}
-
-impl DeltaSink for Deltas {
-    fn text(&self, text: &str) {
-        self.signals.delta(self.run, text);
-    }
 }

@@ -122,6 +122,10 @@ impl Flight {
                 let call = ModelCall::of(session);
                 self.tasks.spawn(async move { (command, call.run().await, None) }.in_current_span())
             }
+            Command::Summarize { .. } => {
+                let call = ModelCall::for_summary(session);
+                self.tasks.spawn(async move { (command, call.run().await, None) }.in_current_span())
+            }
             Command::RunTool { call, attempt } => {
                 let Some(tool_call) = ToolCall::of(session, call) else {
                     return self.missing(session, command);

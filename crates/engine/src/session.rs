@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use answerable_core::Millis;
+use answerable_core::context::Sizes;
 use answerable_core::id::CallId;
 use answerable_core::message::Message;
 use answerable_core::registry::Registry;
@@ -61,6 +62,8 @@ pub(crate) struct Session {
     pub(crate) seq: i64,
     /// The history as it is committed, oldest first.
     pub(crate) history: Vec<Message>,
+    /// Tokens of what contexts are built of.
+    pub(crate) sizes: Sizes,
     /// Inputs of the open step's calls.
     pub(crate) inputs: BTreeMap<CallId, Value>,
     /// The newest number of the inbox that is known here.
@@ -99,6 +102,7 @@ impl Session {
             state: loaded.state,
             seq: loaded.seq,
             history: loaded.history,
+            sizes: Sizes::default(),
             inputs: loaded.inputs,
             known_inbox: loaded.known_inbox,
             steers: Vec::new(),

@@ -85,6 +85,9 @@ pub struct Case {
     _agent_id: Option<String>,
     #[serde(rename = "agent_version", default)]
     _agent_version: Option<u64>,
+    /// People sent more than text, which a case doesn't have.
+    #[serde(skip)]
+    pub(crate) lacks_attachments: bool,
     /// How that run ended; what is expected, where `expect` says nothing.
     #[serde(default)]
     pub outcome: Option<Value>,

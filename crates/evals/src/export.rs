@@ -4,6 +4,7 @@ mod agent;
 mod parts;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,6 +63,10 @@ fn notes(case: &Case) -> Vec<&'static str> {
     let has_expired = case.decisions.iter().any(|decision| decision.by == "expiry");
     [
         (case.is_heir(), "The run stands on another one, whose messages are not here: add them to `input`."),
+        (
+            case.lacks_attachments,
+            "Images and files that were sent to the run are not here; a line of text stands for each.",
+        ),
         (
             outcome("status") == Some("cancelled"),
             "The run was cancelled, and its export does not tell when: say so in `actions`.",
@@ -175,7 +180,8 @@ impl Case {
                 reply.delay = reply.delay.max(STEER_TIME);
                 self.actions.push(Action::Wait(Condition::Asked(before as u64)));
             }
-            self.actions.push(Action::Steer(steer.content));
+            self.lacks_attachments |= !steer.parts.is_empty();
+            self.actions.push(Action::Steer(words::of(&steer.content, &steer.parts)));
         }
     }
 }

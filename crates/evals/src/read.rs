@@ -42,6 +42,7 @@ pub(crate) fn from_value(written: Value, name: &str) -> Result<Case, Unreadable>
     if case.expect.is_none() {
         case.expect = Some(export::expected(&case).map_err(Unreadable)?);
     }
+    case.put_words();
     case.repeat_steers();
     Ok(case)
 }

@@ -1,20 +1,27 @@
 //! The wire of no vendor: replies out of the provider's own script, for demos, tests and evals.
 //!
 //! The n-th entry answers a run's n-th model call, and the last one all that follow. An entry is `{"final": "…"}` or
-//! `{"tool_calls": [{"name", "arguments"}]}`, either with `text`, `delay_ms` and `usage` if it likes.
+//! `{"tool_calls": [{"name", "arguments"}]}`, either with `text`, `delay_ms` and `usage` if it likes. A summary takes none:
+//! it is what the provider's options say, or made of the beginnings of what is summed up.
 
 use std::time::Duration;
 
 use answerable_core::model::{
-    FailureKind, Finish, ModelFailure, ModelReply, ModelRequest, ReplyCall, Usage, estimate_tokens,
+    FailureKind, Finish, ModelFailure, ModelReply, ModelRequest, Purpose, ReplyCall, Usage, estimate_tokens,
 };
-use answerable_ports::{DeltaSink, ModelTarget};
+use answerable_core::provider::{ScriptedOptions, read_options};
+use answerable_core::text;
+use answerable_ports::{DeltaSink, ModelTarget, Patience};
 use serde_json::{Map, Value};
 
+use crate::assembly::Late;
 use crate::failure;
 
 /// Longest that a reply waits, in milliseconds.
 const MOST_DELAY_MS: u64 = 60_000;
+/// Characters that a summary takes of each message, and of all of them.
+const BEGINNING: usize = 60;
+const MOST_SUMMARY: usize = 600;
 
 /// The reply that is due.
 pub(crate) async fn ask(
@@ -23,6 +30,10 @@ pub(crate) async fn ask(
     timeout: Duration,
     deltas: &dyn DeltaSink,
 ) -> Result<ModelReply, ModelFailure> {
+    if request.purpose == Purpose::Summary {
+        let options: ScriptedOptions = read_options(&target.options);
+        return Ok(summary(options.summary.unwrap_or_else(|| beginnings(request)), request));
+    }
     let due = usize::try_from(request.turn).unwrap_or(usize::MAX).min(target.script.len().saturating_sub(1));
     let Some(entry) = target.script.get(due) else {
         return Err(failure::of(FailureKind::Unusable, None, "the provider's script is empty"));
@@ -30,13 +41,31 @@ pub(crate) async fn ask(
     let delay = Duration::from_millis(entry["delay_ms"].as_u64().unwrap_or(0).min(MOST_DELAY_MS));
     tokio::time::sleep(delay.min(timeout)).await;
     if delay > timeout {
-        return Err(failure::late(timeout));
+        return Err(failure::late(Late::Whole, &Patience::total(timeout)));
     }
     let reply = reply(entry, request);
     if !reply.text.is_empty() {
         deltas.text(&reply.text);
     }
     Ok(reply)
+}
+
+fn summary(text: String, request: &ModelRequest) -> ModelReply {
+    ModelReply {
+        usage: Some(usage(&Value::Null, request, &text, &[])),
+        finish: Finish::Stop,
+        finish_reason: Some("stop".into()),
+        calls: Vec::new(),
+        extra: Map::new(),
+        text,
+    }
+}
+
+/// The beginning of each piece that is summed up.
+fn beginnings(request: &ModelRequest) -> String {
+    let pieces = request.messages.iter().flat_map(|message| message.content.split("\n\n"));
+    let heads: Vec<&str> = pieces.map(|piece| text::head(piece.trim(), BEGINNING)).collect();
+    text::head(&heads.join(" / "), MOST_SUMMARY).to_owned()
 }
 
 fn reply(entry: &Value, request: &ModelRequest) -> ModelReply {

@@ -1,5 +1,6 @@
 //! What a provider is told in confidence and must not be heard of again.
 
+use answerable_core::model::ReplyCall;
 use answerable_ports::ModelTarget;
 use answerable_tools::Mask;
 use secrecy::ExposeSecret;
@@ -14,6 +15,15 @@ pub(crate) fn of_errors(target: &ModelTarget) -> Mask {
 pub(crate) fn of_replies(target: &ModelTarget) -> Mask {
     const SECRET: [&str; 6] = ["auth", "key", "token", "secret", "cookie", "password"];
     mask(target, |name| SECRET.iter().any(|word| name.contains(word)))
+}
+
+/// A call without secrets, wherever in it the model wrote them.
+pub(crate) fn masked(call: ReplyCall, mask: &Mask) -> ReplyCall {
+    ReplyCall {
+        id: call.id.map(|id| mask.text(&id)),
+        name: mask.text(&call.name),
+        arguments: mask.text(&call.arguments),
+    }
 }
 
 fn mask(target: &ModelTarget, is_secret: impl Fn(&str) -> bool) -> Mask {

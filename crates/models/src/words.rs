@@ -1,6 +1,7 @@
 //! The words of a reply as they come: fit for storage, and without the provider's own secrets.
 
 use answerable_core::json;
+use answerable_core::model::estimate_tokens;
 use answerable_ports::DeltaSink;
 use answerable_tools::Mask;
 
@@ -26,6 +27,11 @@ impl<'s> Words<'s> {
         let ready = masked.len() - self.mask.open_end(&masked);
         self.pass_on(&masked[..ready]);
         self.held = masked[ready..].to_owned();
+    }
+
+    /// Tokens of what came so far, estimated.
+    pub(crate) fn tokens(&self) -> u64 {
+        estimate_tokens(&self.said) + estimate_tokens(&self.held)
     }
 
     /// The whole text.

@@ -3,6 +3,7 @@
 use answerable_core::Millis;
 use answerable_core::budget::BudgetPatch;
 use answerable_core::id::{ApprovalId, ArtifactId, CallId, MessageId};
+use answerable_core::message::Part;
 use answerable_core::run::{Event, Record, RunState, SubmittedStatus};
 use answerable_core::tool::ErrorCode;
 use answerable_core::trace::Span;
@@ -101,8 +102,14 @@ pub enum InboundBody {
     Steer {
         /// Id that the message will have.
         message_id: MessageId,
-        /// Text.
+        /// Its text.
         content: String,
+        /// Its pieces, where it is more than text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        parts: Vec<Part>,
+        /// No context leaves it out.
+        #[serde(default)]
+        pinned: bool,
     },
     /// An approval of kind `tool_call` was decided.
     Decided {

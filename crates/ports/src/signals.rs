@@ -1,25 +1,25 @@
 //! Who is told, within this process, that something happened: watchers of runs, the scheduler, the owner of a run.
 //!
-//! A signal is a hint and may be lost; whoever waits for one also looks by itself now and then.
+//! A signal is a hint and may be lost; whoever waits for one also looks by itself now and then. The words of a reply that
+//! is coming in are live only: `board` has them, `words` says and hears them in this process, `elsewhere` in others.
+
+mod board;
+mod elsewhere;
+mod words;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use answerable_core::id::RunId;
-use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
 use uuid::Uuid;
 
-/// Signals that one watcher may be behind before it misses some.
-const BUFFER: usize = 256;
+pub use board::{KEPT, Reply, Words};
+pub use elsewhere::{Outgoing, Parcel, RENEW};
+pub use words::{Hearing, Speaker};
 
-/// What watchers of a run are told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// There are new rows.
-    Committed,
-    /// Some words of a reply that is coming in; never stored.
-    Delta(Arc<str>),
-}
+use elsewhere::Elsewhere;
+use words::Boards;
 
 /// What other processes are told too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,6 +34,8 @@ pub enum Signal {
     Deliveries,
     /// A key or a tenant changed; what is cached of keys is stale.
     Keys,
+    /// A server doesn't know whose words are heard where.
+    WhoHears,
 }
 
 /// The hub. Clones share it.
@@ -42,12 +44,20 @@ pub struct Signals(Arc<Hub>);
 
 #[derive(Debug)]
 struct Hub {
-    progress: Mutex<HashMap<Uuid, broadcast::Sender<Progress>>>,
+    progress: Mutex<HashMap<Uuid, watch::Sender<()>>>,
     inboxes: Mutex<HashMap<Uuid, Arc<Notify>>>,
     work: Notify,
     deliveries: Notify,
     keys: broadcast::Sender<()>,
     out: mpsc::UnboundedSender<Signal>,
+    boards: Mutex<Boards>,
+    elsewhere: Mutex<Elsewhere>,
+    /// There may be something for [`Signals::take_outgoing`].
+    to_send: Notify,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Signals {
@@ -61,6 +71,9 @@ impl Signals {
             deliveries: Notify::new(),
             keys: broadcast::channel(4).0,
             out,
+            boards: Mutex::default(),
+            elsewhere: Mutex::default(),
+            to_send: Notify::new(),
         };
         (Self(Arc::new(hub)), outgoing)
     }
@@ -75,62 +88,56 @@ impl Signals {
     /// Tells this process alone: the signal came from another.
     pub fn tell(&self, signal: Signal) {
         match signal {
-            Signal::Progress(run) => self.publish(run, Progress::Committed),
+            Signal::Progress(run) => self.progressed(run),
             Signal::Inbox(run) => {
-                let inboxes = self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(notify) = inboxes.get(&run) {
+                if let Some(notify) = locked(&self.0.inboxes).get(&run) {
                     notify.notify_one();
                 }
             }
             Signal::Work => self.0.work.notify_one(),
             Signal::Deliveries => self.0.deliveries.notify_one(),
             Signal::Keys => drop(self.0.keys.send(())),
+            Signal::WhoHears => self.renew_hearing(),
         }
     }
 
     /// Tells everybody in this process to look: signals may have been missed.
     pub fn tell_all(&self) {
-        let runs: Vec<Uuid> =
-            self.0.progress.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
-        runs.into_iter().for_each(|run| self.publish(run, Progress::Committed));
-        self.0
-            .inboxes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .for_each(|notify| notify.notify_one());
+        let runs: Vec<Uuid> = locked(&self.0.progress).keys().copied().collect();
+        runs.into_iter().for_each(|run| self.progressed(run));
+        locked(&self.0.inboxes).values().for_each(|notify| notify.notify_one());
         self.tell(Signal::Work);
         self.tell(Signal::Deliveries);
         self.tell(Signal::Keys);
+        self.tell(Signal::WhoHears);
     }
 
-    /// Some words of a reply, for watchers in this process.
-    pub fn delta(&self, run: RunId, text: &str) {
-        self.publish(run.0, Progress::Delta(text.into()));
-    }
-
-    fn publish(&self, run: Uuid, progress: Progress) {
-        let mut watched = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+    fn progressed(&self, run: Uuid) {
+        let mut watched = locked(&self.0.progress);
         if let Some(sender) = watched.get(&run)
-            && sender.send(progress).is_err()
+            && sender.send(()).is_err()
         {
             // The last watcher has gone.
             watched.remove(&run);
         }
     }
 
-    /// Watches a run.
-    pub fn watch(&self, run: RunId) -> broadcast::Receiver<Progress> {
-        let mut watched = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Watches a run: whoever has the receiver learns that there are new rows.
+    pub fn watch(&self, run: RunId) -> watch::Receiver<()> {
+        let mut watched = locked(&self.0.progress);
         watched.retain(|_, sender| sender.receiver_count() > 0);
-        watched.entry(run.0).or_insert_with(|| broadcast::channel(BUFFER).0).subscribe()
+        watched.entry(run.0).or_insert_with(|| watch::Sender::new(())).subscribe()
     }
 
     /// The inbox of a run that this process owns; forgotten when the value is dropped.
     pub fn own_inbox(&self, run: RunId) -> OwnedInbox {
         let notify = Arc::new(Notify::new());
-        self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner).insert(run.0, Arc::clone(&notify));
+        locked(&self.0.inboxes).insert(run.0, Arc::clone(&notify));
         OwnedInbox { hub: Arc::clone(&self.0), run: run.0, notify }
+    }
+
+    fn owns(&self, run: Uuid) -> bool {
+        locked(&self.0.inboxes).contains_key(&run)
     }
 
     /// Waits until there may be runs to claim.
@@ -166,7 +173,7 @@ impl OwnedInbox {
 
 impl Drop for OwnedInbox {
     fn drop(&mut self) {
-        let mut inboxes = self.hub.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inboxes = locked(&self.hub.inboxes);
         // A newer owner within this process may have taken its place.
         if inboxes.get(&self.run).is_some_and(|notify| Arc::ptr_eq(notify, &self.notify)) {
             inboxes.remove(&self.run);

@@ -1,9 +1,10 @@
 //! RunStore: the engine's side of the store.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::{CallId, LedgerId, RunId, TenantId};
+use answerable_core::id::{ArtifactId, CallId, LedgerId, RunId, TenantId};
 use answerable_core::ledger::Outcome;
 use answerable_core::message::Message;
 use answerable_core::permission::{Grant, Policy};
@@ -188,6 +189,13 @@ pub trait RunStore: Send + Sync {
 
     /// A tenant's provider.
     async fn model_target(&self, tenant_id: TenantId, name: &str) -> Result<Option<ModelTarget>, StoreError>;
+
+    /// What those of these artifacts hold that the tenant still has.
+    async fn artifacts(
+        &self,
+        tenant_id: TenantId,
+        ids: &[ArtifactId],
+    ) -> Result<BTreeMap<ArtifactId, Arc<[u8]>>, StoreError>;
 
     /// Those of the named secrets that exist.
     async fn secrets(

@@ -1,4 +1,7 @@
-//! Artifacts: outputs that were kept whole.
+//! Artifacts: outputs that were kept whole, and what came with messages.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use answerable_core::id::{ArtifactId, RunId};
 use bytes::Bytes;
@@ -16,8 +19,8 @@ pub struct ArtifactRecord {
     pub artifact_id: Uuid,
     /// Run.
     pub run_id: Uuid,
-    /// The call that made it.
-    pub call_id: Uuid,
+    /// The call that made it; `None`: it came with a message.
+    pub call_id: Option<Uuid>,
     /// What it is.
     pub media_type: String,
     /// Length.
@@ -89,5 +92,44 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         Ok(row.map(|row| (row.media_type, row.content.into())))
+    }
+
+    /// What those of these artifacts hold that are there.
+    pub(crate) async fn artifacts_load(
+        &mut self,
+        ids: &[ArtifactId],
+    ) -> Result<BTreeMap<ArtifactId, Arc<[u8]>>> {
+        let tenant = self.tenant();
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let rows = sqlx::query!(
+            "SELECT artifact_id, content FROM artifacts WHERE tenant_id = $1 AND artifact_id = ANY($2)",
+            tenant,
+            &ids,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(rows.into_iter().map(|row| (ArtifactId(row.artifact_id), row.content.into())).collect())
+    }
+
+    /// The hashes of those of these artifacts that are there, as [`ArtifactRecord::sha256`].
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn artifact_hashes(&mut self, ids: &[ArtifactId]) -> Result<BTreeMap<ArtifactId, String>> {
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let tenant = self.tenant();
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let rows = sqlx::query!(
+            "SELECT artifact_id, sha256 FROM artifacts WHERE tenant_id = $1 AND artifact_id = ANY($2)",
+            tenant,
+            &ids,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(rows.into_iter().map(|row| (ArtifactId(row.artifact_id), row.sha256)).collect())
     }
 }

@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-pub(crate) use rows::moment;
-use rows::{approval_row, artifact, call_row, decided, ledger_row, message_row, model_row, plain, time};
+use rows::{approval_row, artifact, call_row, decided, ledger_row, model_row, plain, time};
+pub(crate) use rows::{message_row, moment};
 
 use crate::error::{store_error, violated};
 use crate::links;

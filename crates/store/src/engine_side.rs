@@ -1,9 +1,10 @@
 //! [`RunStore`]: the engine's side of the store, put together from the resources.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::{LedgerId, TenantId};
+use answerable_core::id::{ArtifactId, LedgerId, TenantId};
 use answerable_core::run::KeyHolder;
 use answerable_core::tool::{ErrorCode, ResultStatus, ToolResult};
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
@@ -124,6 +125,14 @@ impl RunStore for EngineStore {
 
     async fn model_target(&self, tenant_id: TenantId, name: &str) -> Result<Option<ModelTarget>> {
         self.store.tenant(tenant_id).await?.provider_open(name).await
+    }
+
+    async fn artifacts(
+        &self,
+        tenant_id: TenantId,
+        ids: &[ArtifactId],
+    ) -> Result<BTreeMap<ArtifactId, Arc<[u8]>>> {
+        self.store.tenant(tenant_id).await?.artifacts_load(ids).await
     }
 
     async fn secrets(&self, tenant_id: TenantId, names: &[String]) -> Result<BTreeMap<String, SecretString>> {

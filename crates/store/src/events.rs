@@ -81,4 +81,24 @@ impl TenantTx {
         .map_err(store_error)?;
         Ok(row.map(|row| EventsEnd { last_seq: row.event_seq, complete: row.complete }))
     }
+    /// The newest event at `upto` or before it that tells of an attempt on the model.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn event_of_model(&mut self, run_id: RunId, upto: i64) -> Result<Option<EventRecord>> {
+        let tenant = self.tenant();
+        sqlx::query_as!(
+            EventRecord,
+            "SELECT seq, event_id, type AS kind, step, data, at FROM events
+             WHERE tenant_id = $1 AND run_id = $2 AND seq <= $3
+               AND type IN ('model.started', 'model.completed', 'model.failed')
+             ORDER BY seq DESC LIMIT 1",
+            tenant,
+            run_id.0,
+            upto,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)
+    }
 }

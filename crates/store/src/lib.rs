@@ -19,6 +19,7 @@ mod error;
 mod events;
 mod frame;
 mod gauges;
+mod given;
 mod grants;
 mod heirs;
 mod idempotency;
@@ -60,7 +61,7 @@ mod webhooks;
 
 pub use agents::{AgentRow, AgentUpdated};
 pub use answerable_ports::commit::DecisionWord;
-pub use answerable_ports::{Clock, Progress, Signal, Signals, StoreError};
+pub use answerable_ports::{Clock, Hearing, Reply, Signal, Signals, Speaker, StoreError, Words};
 pub use approvals::{ApprovalFilter, ApprovalRecord, LinkedApproval};
 pub use artifacts::ArtifactRecord;
 pub use calls::CallRecord;

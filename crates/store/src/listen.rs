@@ -1,43 +1,25 @@
-//! Signals between processes: NOTIFY, sent apart from the transactions that cause them and coalesced; a lost one is made
-//! up for by everybody's own looking.
+//! Signals between processes: NOTIFY, sent apart from the transactions that cause them and coalesced (`send`); a lost one is
+//! made up for by everybody's own looking. Words of replies go the same way to the servers that hear them (`parcel`); lost
+//! ones are lost.
 
-use std::collections::HashSet;
+mod parcel;
+mod send;
+
 use std::time::Duration;
 
 use answerable_ports::{Signal, Signals};
 use sqlx::postgres::PgListener;
-use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::connect::{Store, pg_options};
 
 const CHANNEL: &str = "answerable";
-/// Signals that happen within this time go out as one.
-const COALESCE: Duration = Duration::from_millis(5);
 /// Pause before a listener that died is replaced.
 const RECONNECT: Duration = Duration::from_millis(500);
-/// PostgreSQL takes 8,000 bytes; forty bytes a signal.
-const AT_ONCE: usize = 150;
 
-impl Store {
-    /// Tells other processes what this one announces, until the hub is gone.
-    pub async fn send_signals(&self, server: Uuid, mut outgoing: mpsc::UnboundedReceiver<Signal>) {
-        while let Some(first) = outgoing.recv().await {
-            tokio::time::sleep(COALESCE).await;
-            let mut signals = HashSet::from([first]);
-            while signals.len() < AT_ONCE
-                && let Ok(more) = outgoing.try_recv()
-            {
-                signals.insert(more);
-            }
-            let words: Vec<String> = signals.iter().map(word).collect();
-            let payload = format!("{} {}", server.simple(), words.join(" "));
-            let notify = sqlx::query!("SELECT pg_notify($1, $2) IS NULL AS sent", CHANNEL, payload);
-            if let Err(error) = self.alone(notify).await {
-                tracing::debug!(%error, "signals not sent; others will look by themselves");
-            }
-        }
-    }
+/// What one server is told alone.
+fn channel_of(server: Uuid) -> String {
+    format!("{CHANNEL}_{}", server.simple())
 }
 
 /// Listens to what other processes announce; a dead listener is replaced, and then everybody is told to look.
@@ -57,19 +39,44 @@ async fn listen_once(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect_with(pg_options(url)?).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
-    listener.listen(CHANNEL).await?;
-    signals.tell_all();
-    let own = server.simple().to_string();
+    let own = channel_of(server);
+    listener.listen_all([CHANNEL, &own]).await?;
+    begin_again(signals);
     loop {
-        // None: the connection was lost and made anew; something may have been missed.
         match listener.try_recv().await? {
-            Some(notification) => {
-                let mut words = notification.payload().split(' ');
-                if words.next() != Some(own.as_str()) {
-                    words.filter_map(signal).for_each(|signal| signals.tell(signal));
+            Some(notification) if notification.channel() == own => {
+                for (run, words) in parcel::read(notification.payload()) {
+                    signals.heard(run, &words);
                 }
             }
-            None => signals.tell_all(),
+            Some(notification) => hear(notification.payload(), server, signals),
+            // The connection was lost and made anew; something may have been missed.
+            None => begin_again(signals),
+        }
+    }
+}
+
+fn begin_again(signals: &Signals) {
+    signals.tell_all();
+    signals.announce(Signal::WhoHears);
+}
+
+/// Takes what a server, named first, has announced to all.
+fn hear(payload: &str, own: Uuid, signals: &Signals) {
+    let mut words = payload.split(' ');
+    let Some(from) = words.next().and_then(|word| Uuid::try_parse(word).ok()).filter(|from| *from != own)
+    else {
+        return;
+    };
+    for said in words.filter_map(said) {
+        match said {
+            Said::Signal(signal) => {
+                signals.tell(signal);
+                if let Signal::Progress(run) = signal {
+                    signals.worked_elsewhere(run);
+                }
+            }
+            Said::Hears(run) => signals.heard_elsewhere(run, from),
         }
     }
 }
@@ -81,30 +88,43 @@ impl Store {
     }
 }
 
-fn word(signal: &Signal) -> String {
-    match signal {
-        Signal::Progress(run) => format!("p{}", run.simple()),
-        Signal::Inbox(run) => format!("i{}", run.simple()),
-        Signal::Work => "w".into(),
-        Signal::Deliveries => "d".into(),
-        Signal::Keys => "k".into(),
+/// What is announced to all. Servers of other versions may not know all of it, and pass over what they don't.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Signal(Signal),
+    /// The server hears the words of this run.
+    Hears(Uuid),
+}
+
+fn word(said: &Said) -> String {
+    match said {
+        Said::Signal(Signal::Progress(run)) => format!("p{}", run.simple()),
+        Said::Signal(Signal::Inbox(run)) => format!("i{}", run.simple()),
+        Said::Signal(Signal::Work) => "w".into(),
+        Said::Signal(Signal::Deliveries) => "d".into(),
+        Said::Signal(Signal::Keys) => "k".into(),
+        Said::Signal(Signal::WhoHears) => "q".into(),
+        Said::Hears(run) => format!("h{}", run.simple()),
     }
 }
 
-fn signal(word: &str) -> Option<Signal> {
-    match word {
-        "w" => Some(Signal::Work),
-        "d" => Some(Signal::Deliveries),
-        "k" => Some(Signal::Keys),
+fn said(word: &str) -> Option<Said> {
+    let signal = match word {
+        "w" => Signal::Work,
+        "d" => Signal::Deliveries,
+        "k" => Signal::Keys,
+        "q" => Signal::WhoHears,
         _ => {
             let run = Uuid::try_parse(word.get(1..)?).ok()?;
             match word.as_bytes().first()? {
-                b'p' => Some(Signal::Progress(run)),
-                b'i' => Some(Signal::Inbox(run)),
-                _ => None,
+                b'p' => Signal::Progress(run),
+                b'i' => Signal::Inbox(run),
+                b'h' => return Some(Said::Hears(run)),
+                _ => return None,
             }
         }
-    }
+    };
+    Some(Said::Signal(signal))
 }
 
 #[cfg(test)]
@@ -114,13 +134,40 @@ mod tests {
     #[test]
     fn words_are_read_as_they_were_written() {
         let run = Uuid::from_u128(7);
-        for sent in
-            [Signal::Progress(run), Signal::Inbox(run), Signal::Work, Signal::Deliveries, Signal::Keys]
-        {
-            assert_eq!(signal(&word(&sent)), Some(sent));
+        let signals = [
+            Signal::Progress(run),
+            Signal::Inbox(run),
+            Signal::Work,
+            Signal::Deliveries,
+            Signal::Keys,
+            Signal::WhoHears,
+        ];
+        for sent in signals.map(Said::Signal).into_iter().chain([Said::Hears(run)]) {
+            assert_eq!(said(&word(&sent)), Some(sent));
         }
         for odd in ["", "x", "p", "p123", "é"] {
-            assert_eq!(signal(odd), None, "{odd}");
+            assert_eq!(said(odd), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn what_a_server_says_itself_and_what_nobody_says_is_passed_over() {
+        let (signals, _out) = Signals::new();
+        let (own, other, run) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(7));
+        let progress = signals.watch(answerable_core::id::RunId(run));
+        let say = |from: &str| {
+            hear(&format!("{from} x {}", word(&Said::Signal(Signal::Progress(run)))), own, &signals)
+        };
+        for from in ["", "x", &own.simple().to_string()] {
+            say(from);
+            assert!(!progress.has_changed().expect("a sender"), "{from}");
+        }
+        say(&other.simple().to_string());
+        assert!(progress.has_changed().expect("a sender"));
+        // Who works on a run whose words are heard here is told so.
+        let _hearing = signals.hear(answerable_core::id::RunId(run));
+        assert_eq!(signals.take_outgoing(99, 99).hears, [run]);
+        say(&other.simple().to_string());
+        assert_eq!(signals.take_outgoing(99, 99).hears, Vec::<Uuid>::new(), "it knows");
     }
 }

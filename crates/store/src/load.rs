@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use answerable_core::agent::AgentSpec;
 use answerable_core::id::{CallId, GrantId, MessageId};
-use answerable_core::message::{Message, MessageCall, Role};
+use answerable_core::message::{Message, MessageCall, Part, Role, Summary};
 use answerable_core::permission::Grant;
 use answerable_core::run::{RunState, STATE_VERSION};
 use answerable_ports::commit::{Inbound, InboundBody};
 use answerable_ports::{Lease, LoadedRun, StoreError};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -83,7 +84,7 @@ impl TenantTx {
                        AND NOT EXISTS (SELECT FROM parts WHERE parts.run_id = r.run_id)
                )
                SELECT m.message_id AS "message_id!", m.seq AS "seq!", m.role AS "role!", m.content AS "content!",
-                   m.tool_calls, m.tool_call_id, m.step, m.extra
+                   m.tool_calls, m.tool_call_id, m.step, m.extra, m.more
                FROM all_parts p
                JOIN runs r ON r.tenant_id = $1 AND r.run_id = p.run_id
                JOIN messages m ON m.tenant_id = $1 AND m.run_id = p.run_id AND m.seq <= p.through_seq
@@ -170,12 +171,39 @@ pub(crate) struct MessageRow {
     pub(crate) tool_call_id: Option<Uuid>,
     pub(crate) step: Option<i32>,
     pub(crate) extra: Option<Value>,
+    pub(crate) more: Option<Value>,
+}
+
+/// What few messages have: pieces beside text, a pin, what they sum up.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct More {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parts: Vec<Part>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pinned: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<Summary>,
+}
+
+impl More {
+    /// What a message has of it; `None`: nothing.
+    pub(crate) fn of(message: &Message) -> Option<Self> {
+        let more = Self {
+            parts: message.parts.clone(),
+            pinned: message.pinned.then_some(true),
+            summary: message.summary.clone(),
+        };
+        let is_more = !more.parts.is_empty() || more.pinned.is_some() || more.summary.is_some();
+        is_more.then_some(more)
+    }
 }
 
 impl TryFrom<MessageRow> for Message {
     type Error = StoreError;
 
     fn try_from(row: MessageRow) -> Result<Self> {
+        let more =
+            row.more.map(|more| decode::<More>(more, "message's rest")).transpose()?.unwrap_or_default();
         Ok(Self {
             id: MessageId(row.message_id),
             seq: u64::try_from(row.seq).unwrap_or(0),
@@ -194,6 +222,9 @@ impl TryFrom<MessageRow> for Message {
             tool_call_id: row.tool_call_id.map(CallId),
             step: row.step.and_then(|step| u32::try_from(step).ok()),
             extra: row.extra.map(|extra| decode(extra, "message extra")).transpose()?,
+            parts: more.parts,
+            pinned: more.pinned.unwrap_or(false),
+            summary: more.summary,
         })
     }
 }

@@ -1,12 +1,15 @@
 //! Messages as they are shown.
 
 use answerable_core::id::{RunId, ThreadId};
+use answerable_core::message::{Part, Summary};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::Result;
 use crate::error::store_error;
+use crate::load::More;
 use crate::tx::TenantTx;
 
 /// A message of a run's history (contract, "Shapes").
@@ -28,6 +31,24 @@ pub struct MessageRecord {
     pub step: Option<i32>,
     /// When.
     pub created_at: DateTime<Utc>,
+    more: Option<Json<More>>,
+}
+
+impl MessageRecord {
+    /// Its pieces, where it is more than text.
+    pub fn parts(&self) -> &[Part] {
+        self.more.as_ref().map_or(&[], |more| &more.0.parts)
+    }
+
+    /// What it sums up.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.more.as_ref().and_then(|more| more.0.summary.as_ref())
+    }
+
+    /// No context leaves it out.
+    pub fn pinned(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.0.pinned == Some(true))
+    }
 }
 
 impl TenantTx {
@@ -44,10 +65,11 @@ impl TenantTx {
         let tenant = self.tenant();
         sqlx::query_as!(
             MessageRecord,
-            "SELECT m.seq, m.message_id, m.role, m.content, m.tool_calls, m.tool_call_id, m.step, m.created_at
+            r#"SELECT m.seq, m.message_id, m.role, m.content, m.tool_calls, m.tool_call_id, m.step, m.created_at,
+                 m.more AS "more: Json<More>"
              FROM run_parts($1, $2) p
              JOIN messages m ON m.tenant_id = $1 AND m.run_id = p.run_id AND m.seq <= p.through_seq
-             WHERE m.seq > $3 ORDER BY m.seq LIMIT $4",
+             WHERE m.seq > $3 ORDER BY m.seq LIMIT $4"#,
             tenant,
             run_id.0,
             after,
@@ -70,10 +92,11 @@ impl TenantTx {
     ) -> Result<Vec<(i64, MessageRecord)>> {
         let tenant = self.tenant();
         let rows = sqlx::query!(
-            "SELECT r.ord, m.seq, m.message_id, m.role, m.content, m.tool_calls, m.tool_call_id, m.step, m.created_at
+            r#"SELECT r.ord, m.seq, m.message_id, m.role, m.content, m.tool_calls, m.tool_call_id, m.step, m.created_at,
+                 m.more AS "more: Json<More>"
              FROM runs r JOIN messages m ON m.tenant_id = r.tenant_id AND m.run_id = r.run_id
              WHERE r.tenant_id = $1 AND r.thread_id = $2 AND r.ord >= $3 AND (r.ord, m.seq) > ($3, $4)
-             ORDER BY r.ord, m.seq LIMIT $5",
+             ORDER BY r.ord, m.seq LIMIT $5"#,
             tenant,
             thread_id.0,
             after.0,
@@ -93,6 +116,7 @@ impl TenantTx {
                 tool_call_id: row.tool_call_id,
                 step: row.step,
                 created_at: row.created_at,
+                more: row.more,
             };
             (row.ord, record)
         });

@@ -185,6 +185,7 @@ impl TenantTx {
         let Some(row) = self.provider_fetch(name).await? else { return Ok(None) };
         let sealed = self.provider_sealed(name).await?;
         Ok(Some(ModelTarget {
+            tenant_id: self.tenant(),
             name: row.name,
             kind: row.kind,
             base_url: row.base_url.trim_end_matches('/').to_owned(),

@@ -2,7 +2,7 @@
 
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::Budgets;
-use answerable_core::id::RunId;
+use answerable_core::id::{ArtifactId, RunId};
 use answerable_core::message::Message;
 use answerable_core::run::{Event, RunState};
 use chrono::{DateTime, Utc};
@@ -50,6 +50,16 @@ impl Recorded {
     /// It makes no sense to this version.
     pub fn agent(&self) -> Result<AgentSpec> {
         decode(self.begin.spec.clone(), "agent")
+    }
+
+    /// Artifacts that people's messages to it refer to.
+    pub fn artifacts_given(&self) -> Vec<ArtifactId> {
+        let said = self.journal.iter().filter_map(|event| match event {
+            Event::Steered { parts, .. } => Some(parts),
+            _ => None,
+        });
+        let given = self.begin.inputs.iter().map(|message| &message.parts);
+        given.chain(said).flatten().filter_map(|part| part.attachment()?.artifact()).collect()
     }
 }
 
@@ -110,13 +120,9 @@ impl TenantTx {
             None => {
                 let budgets = decode::<Budgets>(row.budgets, "limits")?;
                 let (given, starts) = (inputs.len() as u64, row.starts.timestamp_millis());
-                RunState::accepted(
-                    run_id,
-                    budgets,
-                    given,
-                    starts,
-                    row.deadline.map(|at| at.timestamp_millis()),
-                )
+                let deadline = row.deadline.map(|at| at.timestamp_millis());
+                let has_parts = inputs.iter().any(|message| message.pinned || !message.parts.is_empty());
+                RunState::accepted(run_id, budgets, given, starts, deadline).given(has_parts)
             }
         };
         let agent = row.agent_id.zip(row.agent_version);
@@ -132,7 +138,7 @@ impl TenantTx {
                    SELECT event -> 'Steered' ->> 'message_id' AS id FROM journal
                    WHERE tenant_id = $1 AND run_id = $2 AND event -> 'Steered' IS NOT NULL
                )
-               SELECT message_id, seq, role, content, tool_calls, tool_call_id, step, extra FROM messages
+               SELECT message_id, seq, role, content, tool_calls, tool_call_id, step, extra, more FROM messages
                WHERE tenant_id = $1 AND run_id = $2 AND step IS NULL
                    AND 'msg_' || message_id NOT IN (SELECT id FROM steered)
                ORDER BY seq"#,

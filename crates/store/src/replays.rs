@@ -197,7 +197,7 @@ impl TenantTx {
     pub async fn replay_create(&mut self, base: &ReplayBase, new: NewReplay) -> Result<()> {
         let run_id = new.run_id;
         let now = self.replay_insert(base, &new).await?;
-        self.given_insert(run_id, &new.replayed.inputs, now).await?;
+        self.messages_insert(run_id, &new.replayed.inputs, now).await?;
         self.lineage_insert(run_id, &base.lineage).await?;
         self.first_checkpoint_insert(run_id, &new.replayed.first).await?;
         for (seq, part) in (0..).zip(new.replayed.parts) {

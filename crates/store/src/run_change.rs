@@ -3,7 +3,9 @@
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::{BudgetPatch, below_used, raised};
 use answerable_core::id::{ApprovalId, MessageId, RunId};
-use answerable_core::run::RunState;
+use answerable_core::input::Content;
+use answerable_core::message::{Message, Role};
+use answerable_core::run::{RunState, VERSION_OF_PARTS};
 use answerable_core::{FieldError, Millis};
 use answerable_ports::commit::{DecisionWord, InboundBody};
 use chrono::{DateTime, Utc};
@@ -169,15 +171,17 @@ impl TenantTx {
         Ok(Ok(()))
     }
 
-    /// Tells a live run something; it joins the context of its next step. Gives the message's id and time.
+    /// Tells a live run something; it joins the context of its next step. Gives the message, which has no place yet, and
+    /// its time. Pointers of faults begin with `/content`.
     ///
     /// # Errors
     /// The database is away.
     pub async fn run_steer(
         &mut self,
         run_id: RunId,
-        content: String,
-    ) -> Result<Changed<(MessageId, DateTime<Utc>)>> {
+        content: &Content,
+        pinned: bool,
+    ) -> Result<Changed<(Message, DateTime<Utc>)>> {
         let Some(locked) = self.run_lock(run_id).await? else { return Ok(Err(ChangeRefused::NotFound)) };
         if locked.state.is_ended() {
             return Ok(Err(ChangeRefused::Ended));
@@ -189,9 +193,35 @@ impl TenantTx {
         if waiting >= MAX_WAITING {
             return Ok(Err(ChangeRefused::InboxFull));
         }
-        let message_id = MessageId(Uuid::now_v7());
-        self.inbox_add(run_id, &InboundBody::Steer { message_id, content }, false).await?;
-        Ok(Ok((message_id, DateTime::from_timestamp_millis(locked.at).unwrap_or_default())))
+        let parts = match self.parts_keep(run_id, &[content]).await? {
+            Ok(parts) => parts.concat(),
+            Err((_, fault)) => return Ok(Err(ChangeRefused::Invalid(vec![fault.under("/content")]))),
+        };
+        let text = Message::text(MessageId(Uuid::now_v7()), 0, Role::User, &content.text);
+        let message = Message { parts, pinned, ..text };
+        let (message_id, content, parts) = (message.id, message.content.clone(), message.parts.clone());
+        if pinned || !parts.is_empty() {
+            self.queue_needs(run_id, VERSION_OF_PARTS).await?;
+        }
+        self.inbox_add(run_id, &InboundBody::Steer { message_id, content, parts, pinned }, false).await?;
+        Ok(Ok((message, DateTime::from_timestamp_millis(locked.at).unwrap_or_default())))
+    }
+}
+
+impl TenantTx {
+    /// What waits for a run is understood only by servers of that version of the state and newer ones.
+    async fn queue_needs(&mut self, run_id: RunId, version: u16) -> Result<()> {
+        let tenant = self.tenant();
+        sqlx::query!(
+            "UPDATE run_queue SET needs = greatest(needs, $3) WHERE tenant_id = $1 AND run_id = $2",
+            tenant,
+            run_id.0,
+            i16::try_from(version).unwrap_or(i16::MAX),
+        )
+        .execute(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(())
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use answerable_core::FieldError;
 use answerable_core::budget::Budgets;
-use answerable_core::id::{AgentId, RunId, ThreadId};
-use answerable_core::message::InputMessage;
+use answerable_core::id::{AgentId, MessageId, RunId, ThreadId};
+use answerable_core::input::{Content, InputMessage};
+use answerable_core::message::Message;
 use answerable_core::run::{EventType, Heir, RunState};
 use answerable_core::trace::{SpanId, SpanLink, TraceContext};
 use answerable_ports::Signal;
@@ -95,16 +97,21 @@ impl NewRun {
     /// The state that it begins with; its time counts from `counts_from`.
     fn first_state(&self, counts_from: DateTime<Utc>) -> RunState {
         let (messages, counts_from) = (self.messages.len() as u64, counts_from.timestamp_millis());
-        let Some(origin) = &self.origin else {
-            let deadline = self.deadline.map(|at| at.timestamp_millis());
-            return RunState::accepted(self.run_id, self.budgets.clone(), messages, counts_from, deadline);
+        let (run_id, budgets) = (self.run_id, self.budgets.clone());
+        let state = match &self.origin {
+            None => {
+                let deadline = self.deadline.map(|at| at.timestamp_millis());
+                RunState::accepted(run_id, budgets, messages, counts_from, deadline)
+            }
+            Some(origin) => {
+                let heir = Heir { run_id, budgets, messages, effects: origin.effects, counts_from };
+                match origin.kind {
+                    OriginKind::Continue => origin.state.continued(heir),
+                    OriginKind::Fork => origin.state.forked(origin.after_step, heir),
+                }
+            }
         };
-        let (run_id, budgets, effects) = (self.run_id, self.budgets.clone(), origin.effects);
-        let heir = Heir { run_id, budgets, messages, effects, counts_from };
-        match origin.kind {
-            OriginKind::Continue => origin.state.continued(heir),
-            OriginKind::Fork => origin.state.forked(origin.after_step, heir),
-        }
+        state.given(self.messages.iter().any(InputMessage::is_more))
     }
 }
 
@@ -121,8 +128,10 @@ pub enum OnBusy {
 }
 
 /// Why a run isn't accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunRefused {
+    /// Its input refers to what isn't there or doesn't fit; the pointer is one from the input's messages on.
+    Input(FieldError),
     /// There is no such thread.
     UnknownThread,
     /// Another run of the thread hasn't ended.
@@ -158,7 +167,9 @@ impl TenantTx {
             self.concurrency_key_lock(key).await?;
         }
         let (now, state) = self.run_insert(new, workspace).await?;
-        self.input_insert(new, now, &state).await?;
+        if let Err(refused) = self.input_insert(new, now, &state).await? {
+            return Ok(Err(refused));
+        }
         self.queued_announce(new, now, &state).await?;
         self.announce(Signal::Work);
         self.announce(Signal::Progress(new.run_id.0));
@@ -267,29 +278,27 @@ impl TenantTx {
         Ok((now, state))
     }
 
-    async fn input_insert(&mut self, new: &NewRun, now: DateTime<Utc>, state: &RunState) -> Result<()> {
-        let tenant = self.tenant();
-        let before = i64::try_from(state.next_message - 1 - new.messages.len() as u64).unwrap_or(i64::MAX);
-        let ids: Vec<Uuid> = new.messages.iter().map(|_| Uuid::now_v7()).collect();
-        let roles: Vec<String> =
-            new.messages.iter().map(|message| message.role.as_str().to_owned()).collect();
-        let contents: Vec<String> = new.messages.iter().map(|message| message.content.clone()).collect();
-        sqlx::query!(
-            "INSERT INTO messages (tenant_id, run_id, seq, message_id, role, content, created_at)
-             SELECT $1, $2, $7 + m.seq, m.id, m.role, m.content, $6
-             FROM unnest($3::uuid[], $4::text[], $5::text[]) WITH ORDINALITY AS m(id, role, content, seq)",
-            tenant,
-            new.run_id.0,
-            &ids,
-            &roles,
-            &contents,
-            now,
-            before,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(())
+    /// What it was given.
+    async fn input_insert(
+        &mut self,
+        new: &NewRun,
+        now: DateTime<Utc>,
+        state: &RunState,
+    ) -> Result<std::result::Result<(), RunRefused>> {
+        let contents: Vec<&Content> = new.messages.iter().map(|message| &message.content).collect();
+        let parts = match self.parts_keep(new.run_id, &contents).await? {
+            Ok(parts) => parts,
+            Err((message, fault)) => {
+                return Ok(Err(RunRefused::Input(fault.under(&format!("/{message}/content")))));
+            }
+        };
+        let first = state.next_message - new.messages.len() as u64;
+        let given = new.messages.iter().zip(parts).zip(first..).map(|((message, parts), seq)| Message {
+            parts,
+            pinned: message.pinned,
+            ..Message::text(MessageId(Uuid::now_v7()), seq, message.role, &message.content.text)
+        });
+        self.messages_insert(new.run_id, &given.collect::<Vec<_>>(), now).await.map(Ok)
     }
 
     /// What webhooks hear of it.

@@ -8,10 +8,12 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -154,9 +156,27 @@ async fn complete(
             if reply.is_held {
                 stage.hold.pass().await;
             }
-            wire::respond(&reply, &asked, &line)
+            let answer = wire::respond(&reply, &asked, &line);
+            match reply.held_after {
+                Some(events) => answer.map(|body| paused(body, events, stage)),
+                None => answer,
+            }
         }
     }
+}
+
+/// The pieces of a body, and before those after the first `count` a wait for the test.
+fn paused(body: Body, count: usize, stage: Arc<Stage>) -> Body {
+    let pieces = body.into_data_stream().enumerate();
+    Body::from_stream(pieces.then(move |(number, piece)| {
+        let stage = Arc::clone(&stage);
+        async move {
+            if number == count {
+                stage.hold.pass().await;
+            }
+            piece
+        }
+    }))
 }
 
 /// One tool call as the model writes it.

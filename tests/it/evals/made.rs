@@ -3,10 +3,10 @@
 use std::fs;
 
 use answerable_testkit::{ModelReply, ToolAnswer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::command::{Folder, end, key_of, on};
-use crate::harness::{With, World, client_tool};
+use crate::harness::{Fits, With, World, client_tool};
 
 /// A run that met a failing model, a failing tool, an edited approval, a denial, a client tool and a word.
 async fn eventful(world: &World) -> String {
@@ -86,4 +86,19 @@ async fn a_case_made_from_a_run_passes_at_once_and_notices_a_change() {
     assert!(again.complaint.contains("made.yaml: "), "{}", again.complaint);
     let unknown = new(&["run_00000000-0000-7000-8000-000000000000"]).await.is(1);
     assert!(unknown.complaint.contains("404 not_found"), "{}", unknown.complaint);
+}
+
+#[tokio::test]
+async fn a_case_of_a_run_that_summed_up_plays_again() {
+    let (world, folder) = (World::shared().await, Folder::new(&[]));
+    let untold = |text: &str| ModelReply::text(text).usage_as(Value::Null);
+    world.model.script("m", [ModelReply::status(503), untold("Ann counted."), untold("Done.")]);
+    let agent = world.agent(&[]).with(json!({"context": {"max_tokens": 800, "overflow": "summarize"}}));
+    let run = world.start_with(&agent, json!({"input": crate::contexts::talk(21)})).await;
+    run.ended().await;
+    let export = world.client.get(&run.path("/export")).await.ok();
+    export["model"][1].fits(&json!({"purpose": "summary", "step": 1, "text": "Ann counted."}));
+    fs::write(folder.path().join("raw.json"), export.to_string()).expect("a case");
+    let ended = end(on(&world.server, folder.program(&["eval", "raw.json", "-v"]))).await.is(0);
+    assert!(ended.out.contains("\n1 passed in "), "{}", ended.out);
 }

@@ -26,5 +26,5 @@ pub(crate) use client::Client;
 pub(crate) use matching::Fits;
 pub(crate) use run::Run;
 pub(crate) use server::Server;
-pub(crate) use stream::StreamEvent;
+pub(crate) use stream::{EventStream, StreamEvent};
 pub(crate) use world::{World, seconds_from_now};

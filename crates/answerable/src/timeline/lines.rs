@@ -115,6 +115,25 @@ pub(super) fn approval_line(what: &str, data: &Value) -> Line {
     }
 }
 
+pub(super) fn summary_line(what: &str, data: &Value) -> Line {
+    let (words, tone) = match what {
+        "summarizing" => {
+            let covered = number(data, "covered").unwrap_or_default();
+            (format!("too long: {covered} messages are summed up"), Tone::Faint)
+        }
+        "summarized" => {
+            let parts = [Some("summed up".to_owned()), tokens(data), cost(data)];
+            (parts.into_iter().flatten().collect::<Vec<_>>().join(" · "), Tone::Plain)
+        }
+        _ => {
+            let again = number(data, "retry_in_ms").map(|wait| format!(" · again in {wait} ms"));
+            let then = again.unwrap_or_else(|| " · done without".to_owned());
+            (format!("no summary{}{then}", after(": ", text(data, "error"))), Tone::Bad)
+        }
+    };
+    ("context", words, tone)
+}
+
 pub(super) fn context_line(data: &Value) -> Line {
     let omitted = data.get("omitted").and_then(|omitted| match omitted {
         Value::Array(list) => u64::try_from(list.len()).ok(),

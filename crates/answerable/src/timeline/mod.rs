@@ -11,7 +11,7 @@ use serde_json::Value;
 mod lines;
 mod words;
 
-use lines::{approval_line, context_line, decision_line, model_line, run_line, tool_line};
+use lines::{approval_line, context_line, decision_line, model_line, run_line, summary_line, tool_line};
 pub use words::printable;
 use words::{after, brief, field, number, seconds, shown, text, used};
 
@@ -74,6 +74,7 @@ impl Timeline {
             }
             ("approval", what) => approval_line(what, data),
             ("context", "built") => context_line(data),
+            ("context", what) => summary_line(what, data),
             ("checkpoint", "saved") => ("checkpoint", "saved".to_owned(), Tone::Faint),
             _ => ("", shown(kind), Tone::Faint),
         }

@@ -22,6 +22,10 @@ fn a_run_is_told_line_by_line() {
     };
     let told = lines(&[
         event(0, "run.queued", json!({})),
+        event(1, "context.summarizing", json!({"covered": 12})),
+        event(1, "context.summary_failed", json!({"error": "slow down", "retry_in_ms": 20})),
+        event(1, "context.summarized", json!({"input_tokens": 90, "output_tokens": 9})),
+        event(1, "context.summary_failed", json!({"error": "empty_reply"})),
         event(1, "step.started", json!({})),
         event(2, "context.built", json!({"tokens": 120, "omitted": [{"message_id": "m"}]})),
         event(3, "model.started", json!({"provider": "main", "model": "m"})),
@@ -59,6 +63,10 @@ fn a_run_is_told_line_by_line() {
         told,
         [
             "   0.000s  run        queued",
+            "   0.001s  context    too long: 12 messages are summed up",
+            "   0.001s  context    no summary: slow down · again in 20 ms",
+            "   0.001s  context    summed up · 90 + 9 tokens",
+            "   0.001s  context    no summary: empty_reply · done without",
             "   0.001s  step       1",
             "   0.002s  context    about 120 tokens · 1 messages left out",
             "   0.003s  model      asks main/m",

@@ -1,14 +1,17 @@
 //! Runs that stand on other runs: continued where one ended, or forked from a checkpoint.
 
 use answerable_core::id::{RunId, TenantId};
+use answerable_core::input::InputMessage;
 use answerable_store::{Changer, Fork, HeirRefused, NewHeir, RunRefused, Stand, TenantTx};
 use axum::extract::State;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::runs::{held, replayed, shown};
 use crate::admit;
 use crate::agents;
 use crate::auth::{RunsWrite, Tenant};
+use crate::given;
 use crate::idempotency::{First, Once, Turn};
 use crate::path::Id;
 use crate::prefer::PreferWait;
@@ -35,7 +38,7 @@ async fn go_on(
         Turn::First(first) => first,
         Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
     };
-    let messages = once.body.messages()?;
+    let messages = said(&state, once.body.input.as_ref())?;
     let heir = NewHeir {
         run_id: RunId(Uuid::now_v7()),
         stand: Stand::Continue { budgets: once.body.budgets },
@@ -62,11 +65,15 @@ async fn fork(
     let heir = NewHeir {
         run_id: RunId(Uuid::now_v7()),
         stand: fork_of(&state, &mut first.tx, &once.body).await?,
-        messages: once.body.messages()?,
+        messages: said(&state, once.body.input.as_ref())?,
         trace: caller.context(&mut first.tx).await?,
         asker: asker(&tenant),
     };
     made(&state, tenant.id, first, run_id, heir, prefer).await
+}
+
+fn said(state: &AppState, input: Option<&Value>) -> Result<Vec<InputMessage>, Problem> {
+    input.map_or_else(|| Ok(Vec::new()), |input| given::input(state, input))
 }
 
 async fn fork_of(state: &AppState, tx: &mut TenantTx, body: &ForkRequest) -> Result<Stand, Problem> {

@@ -2,6 +2,7 @@
 
 use answerable_core::agent::Prices;
 use answerable_core::field_error;
+use answerable_core::provider::check_options;
 use axum::extract::State;
 use serde_json::Value;
 
@@ -54,15 +55,14 @@ async fn store(
 
 /// What the document's schema doesn't say of a provider.
 fn check_spec(state: &AppState, spec: &ProviderSpec) -> Result<(), Problem> {
-    if matches!(spec.kind.as_str(), "openai_responses" | "anthropic") {
-        return Err(Problem::invalid_at("/kind", "this kind is not available in this version"));
-    }
     if spec.kind == "scripted" && !spec.base_url.is_empty() {
         return Err(Problem::invalid_at("/base_url", "a scripted provider has none"));
     }
     if spec.kind != "scripted" {
         state.check_address(&spec.base_url, "/base_url")?;
     }
+    check_options(&spec.kind, &spec.options)
+        .map_err(|fault| Problem::invalid(vec![fault.under("/options")]))?;
     // As they will be read when a call is priced.
     let prices = field_error::read::<Prices>(Value::Object(spec.prices.clone()));
     prices.map(drop).map_err(|fault| Problem::invalid(vec![fault.under("/prices")]))

@@ -31,8 +31,9 @@ async fn export(
     let recorded = tx.recording_fetch(run_id).await?.map_err(no_recording)?;
     let run = shown(&mut tx, run_id).await?;
     let ledger = tx.ledger_list(run_id, None, MAX_ENTRIES).await?;
+    let hashes = tx.artifact_hashes(&recorded.artifacts_given()).await?;
     drop(tx);
-    Answer::ok(&eval_cases::made(Case { run_id, recorded, run, ledger }, turn).await?)
+    Answer::ok(&eval_cases::made(Case { run_id, recorded, run, ledger, hashes }, turn).await?)
 }
 
 async fn download(

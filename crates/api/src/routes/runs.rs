@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::admit::{self, Asker};
 use crate::auth::{RunsRead, RunsWrite, Tenant};
 use crate::body::Body;
+use crate::given;
 use crate::idempotency::{Once, Replay, Turn};
 use crate::page::{self, Page};
 use crate::path::Id;
@@ -195,9 +196,10 @@ async fn steer(
         Turn::First(first) => first,
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
-    let content = once.body.content;
-    let (id, at) = first.tx.run_steer(run_id, content.clone()).await?.map_err(unchanged)?;
-    let message = Message::waiting(id, content, Time(at));
+    let content = given::content(&state, &once.body.content)?;
+    let steered = first.tx.run_steer(run_id, &content, once.body.pinned).await?;
+    let (message, at) = steered.map_err(unchanged)?;
+    let message = Message::waiting(message, Time(at));
     let answer = Answer::created(format!("/v1/runs/{run_id}/messages"), &message)?;
     first.answer_with_run(answer, run_id.0).await
 }

@@ -2,7 +2,7 @@
 
 use answerable_core::id::{ArtifactId, CallId, EventId, LedgerId, MessageId, RunId};
 use answerable_core::json;
-use answerable_core::message::MessageCall;
+use answerable_core::message::{self, MessageCall};
 use answerable_store::{
     ArtifactRecord, CheckpointRecord, EventRecord, LedgerRecord, MessageRecord, StepRecord,
 };
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::calls::ToolCall;
-use super::{Time, text};
+use super::{Time, content, text};
 use crate::body::RequestBody;
 
 /// A message as it is shown.
@@ -21,6 +21,12 @@ pub(crate) struct Message {
     role: String,
     content: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pinned: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<message::Summary>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<CallId>,
@@ -30,13 +36,15 @@ pub(crate) struct Message {
 
 impl Message {
     /// One that waits for the run's next step.
-    pub(crate) fn waiting(id: MessageId, content: String, created_at: Time) -> Self {
-        let role = "user".into();
+    pub(crate) fn waiting(message: message::Message, created_at: Time) -> Self {
         Self {
-            id,
+            id: message.id,
             seq: None,
-            role,
-            content,
+            role: message.role.as_str().into(),
+            content: message.content,
+            parts: message.parts.iter().map(content::part).collect(),
+            pinned: message.pinned.then_some(true),
+            summary: None,
             tool_calls: Vec::new(),
             tool_call_id: None,
             step: None,
@@ -47,6 +55,8 @@ impl Message {
 
 impl From<MessageRecord> for Message {
     fn from(record: MessageRecord) -> Self {
+        let (parts, pinned) = (record.parts().iter().map(content::part).collect(), record.pinned());
+        let summary = record.summary().cloned();
         let calls =
             record.tool_calls.and_then(|calls| serde_json::from_value::<Vec<MessageCall>>(calls).ok());
         Self {
@@ -54,6 +64,9 @@ impl From<MessageRecord> for Message {
             seq: Some(record.seq),
             role: record.role,
             content: record.content,
+            parts,
+            pinned: pinned.then_some(true),
+            summary,
             tool_calls: calls.unwrap_or_default().iter().map(message_call).collect(),
             tool_call_id: record.tool_call_id.map(CallId),
             step: record.step,
@@ -72,7 +85,9 @@ fn message_call(call: &MessageCall) -> Value {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SteerRequest {
-    pub(crate) content: String,
+    pub(crate) content: Value,
+    #[serde(default)]
+    pub(crate) pinned: bool,
 }
 
 impl RequestBody for SteerRequest {
@@ -177,7 +192,7 @@ impl RequestBody for ResolveRequest {
 pub(crate) struct Artifact {
     id: ArtifactId,
     run_id: RunId,
-    tool_call_id: CallId,
+    tool_call_id: Option<CallId>,
     media_type: String,
     bytes: i64,
     sha256: String,
@@ -190,7 +205,7 @@ impl From<ArtifactRecord> for Artifact {
         Self {
             id: ArtifactId(record.artifact_id),
             run_id: RunId(record.run_id),
-            tool_call_id: CallId(record.call_id),
+            tool_call_id: record.call_id.map(CallId),
             media_type: record.media_type,
             bytes: record.bytes,
             sha256,

@@ -1,13 +1,10 @@
 //! Requests for runs that stand on other runs.
 
 use answerable_core::budget::BudgetPatch;
-use answerable_core::message::InputMessage;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::runs::input_messages;
 use crate::body::RequestBody;
-use crate::problem::Problem;
 
 /// A run is to go on where it ended.
 #[derive(Debug, Deserialize)]
@@ -16,18 +13,11 @@ pub(crate) struct ContinueRequest {
     #[serde(default)]
     pub(crate) budgets: BudgetPatch,
     #[serde(default)]
-    input: Option<Value>,
+    pub(crate) input: Option<Value>,
 }
 
 impl RequestBody for ContinueRequest {
     const CONTENT: &'static [&'static str] = &["/input"];
-}
-
-impl ContinueRequest {
-    /// What is said to it.
-    pub(crate) fn messages(&self) -> Result<Vec<InputMessage>, Problem> {
-        said(self.input.as_ref())
-    }
 }
 
 /// A run is to go on from a checkpoint.
@@ -38,7 +28,7 @@ pub(crate) struct ForkRequest {
     #[serde(default)]
     pub(crate) agent: Option<Value>,
     #[serde(default)]
-    input: Option<Value>,
+    pub(crate) input: Option<Value>,
     #[serde(default)]
     effects: EffectsWord,
 }
@@ -56,17 +46,8 @@ enum EffectsWord {
 }
 
 impl ForkRequest {
-    /// What is said to it.
-    pub(crate) fn messages(&self) -> Result<Vec<InputMessage>, Problem> {
-        said(self.input.as_ref())
-    }
-
     /// Effects are made again.
     pub(crate) fn repeats_effects(&self) -> bool {
         self.effects == EffectsWord::Repeat
     }
-}
-
-fn said(input: Option<&Value>) -> Result<Vec<InputMessage>, Problem> {
-    input.map_or_else(|| Ok(Vec::new()), input_messages)
 }

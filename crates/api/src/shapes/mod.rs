@@ -3,6 +3,7 @@
 pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod calls;
+pub(crate) mod content;
 pub(crate) mod evidence;
 pub(crate) mod grants;
 pub(crate) mod heirs;

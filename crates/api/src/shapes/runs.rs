@@ -1,10 +1,9 @@
 //! Runs.
 
+use answerable_core::Millis;
 use answerable_core::budget::{BudgetPatch, Budgets};
 use answerable_core::id::{AgentId, LedgerId, RunId, ThreadId, WorkspaceId};
-use answerable_core::message::{InputMessage, Role};
 use answerable_core::run::RunState;
-use answerable_core::{Millis, field_error};
 use answerable_store::{OnBusy, RunRecord};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,6 @@ use super::Time;
 use super::approvals::Approval;
 use super::calls::ToolCall;
 use crate::body::RequestBody;
-use crate::problem::Problem;
 
 /// A run as it is shown.
 #[derive(Debug, Serialize)]
@@ -123,7 +121,7 @@ pub(crate) struct RunCreate {
     pub(crate) agent_version: Option<i32>,
     #[serde(default)]
     pub(crate) agent: Option<Value>,
-    input: Value,
+    pub(crate) input: Value,
     #[serde(default)]
     pub(crate) thread_id: Option<String>,
     #[serde(default)]
@@ -165,22 +163,6 @@ impl RunCreate {
             OnBusyWord::Reject => OnBusy::Reject,
             OnBusyWord::CancelPrevious => OnBusy::CancelPrevious,
         }
-    }
-
-    /// The input as messages; a text is the user's.
-    pub(crate) fn messages(&self) -> Result<Vec<InputMessage>, Problem> {
-        input_messages(&self.input)
-    }
-}
-
-/// An input as messages; a text is the user's.
-pub(super) fn input_messages(input: &Value) -> Result<Vec<InputMessage>, Problem> {
-    match input {
-        Value::String(text) => Ok(vec![InputMessage { role: Role::User, content: text.clone() }]),
-        list => field_error::read(list.clone()).map_err(|fault| {
-            let fault = fault.under("/input");
-            Problem::invalid_at(fault.pointer, "has the wrong type or form")
-        }),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct ProviderSpec {
     #[serde(default)]
     pub(crate) prices: Map<String, Value>,
     #[serde(default)]
-    options: Map<String, Value>,
+    pub(crate) options: Map<String, Value>,
     #[serde(default)]
     script: Vec<Value>,
 }

@@ -268,7 +268,7 @@ async fn what_is_secret_is_never_shown() {
     assert_eq!(world.tell("DELETE", "/v1/secrets/shop", Value::Null).await.status, 204);
     assert_eq!(world.tell("GET", "/v1/secrets/shop", Value::Null).await.status, 404);
     for (body, pointer) in [
-        (json!({"kind": "anthropic", "base_url": "https://a.example"}), "/kind"),
+        (json!({"kind": "telepathy", "base_url": "https://a.example"}), "/kind"),
         (json!({"kind": "openai_chat", "base_url": "http://10.0.0.1/v1"}), "/base_url"),
         (json!({"kind": "openai_chat"}), "/base_url"),
         (json!({"kind": "scripted"}), "/script"),

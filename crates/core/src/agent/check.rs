@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{AgentSpec, HttpSpec, Overflow, ToolKind, ToolSpec};
+use super::{AgentSpec, HttpSpec, ToolKind, ToolSpec};
 use crate::template::{Slot, Template};
 use crate::{FieldError, budget, loop_guard};
 
@@ -16,6 +16,8 @@ const MAX_INSTRUCTIONS: usize = 256 * 1024;
 const MAX_ATTEMPTS: u32 = 100;
 /// Longest output that a model is shown.
 const MAX_OUTPUT_CHARS: usize = 1_000_000;
+/// Longest attempt on a model: an hour.
+const MAX_MODEL_TIMEOUT_MS: u64 = 3_600_000;
 /// Longest attempt of an http tool: an hour.
 const MAX_HTTP_TIMEOUT_MS: u64 = 3_600_000;
 /// Most JSON pointers to what is left out of spans.
@@ -57,9 +59,6 @@ fn check_names(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
     if !agent.mcp.is_empty() {
         errors.push(FieldError::new("/mcp", "MCP servers are not available in this version"));
     }
-    if agent.context.overflow == Overflow::Summarize {
-        errors.push(FieldError::new("/context/overflow", "summarize is not available in this version"));
-    }
 }
 
 fn check_trace(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
@@ -81,8 +80,15 @@ fn check_model(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
     if model.max_output_tokens == Some(0) {
         errors.push(FieldError::new("/model/max_output_tokens", "must be at least 1"));
     }
-    if model.timeout_ms == 0 || model.timeout_ms > 3_600_000 {
-        errors.push(FieldError::new("/model/timeout_ms", "must be 1 to 3600000"));
+    for (name, ms) in [
+        ("timeout_ms", Some(model.timeout_ms)),
+        ("first_token_timeout_ms", model.first_token_timeout_ms),
+        ("idle_timeout_ms", model.idle_timeout_ms),
+    ] {
+        if ms.is_some_and(|ms| ms == 0 || ms > MAX_MODEL_TIMEOUT_MS) {
+            let message = format!("must be 1 to {MAX_MODEL_TIMEOUT_MS}");
+            errors.push(FieldError::new(format!("/model/{name}"), message));
+        }
     }
     if model.retry.max_attempts == 0 || model.retry.max_attempts > MAX_ATTEMPTS {
         errors.push(FieldError::new("/model/retry/max_attempts", format!("must be 1 to {MAX_ATTEMPTS}")));
@@ -96,9 +102,17 @@ fn check_model(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
     if model.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
         errors.push(FieldError::new("/model/temperature", "must be 0 to 2"));
     }
-    for reserved in ["model", "messages", "tools", "stream"] {
-        if model.params.contains_key(reserved) {
-            errors.push(FieldError::new(format!("/model/params/{reserved}"), "is set by the runtime"));
+    check_params(&model.params, "/model/params", errors);
+    for (i, fallback) in model.fallbacks.iter().enumerate() {
+        let params = fallback.params.iter();
+        params.for_each(|params| check_params(params, &format!("/model/fallbacks/{i}/params"), errors));
+    }
+}
+
+fn check_params(params: &Map<String, Value>, at: &str, errors: &mut Vec<FieldError>) {
+    for reserved in ["model", "messages", "input", "tools", "stream"] {
+        if params.contains_key(reserved) {
+            errors.push(FieldError::new(format!("{at}/{reserved}"), "is set by the runtime"));
         }
     }
 }

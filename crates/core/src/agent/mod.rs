@@ -71,6 +71,12 @@ pub struct ModelSpec {
     /// Time that one attempt may take.
     #[serde(default = "model_timeout_ms")]
     pub timeout_ms: u64,
+    /// Time until the first thing that a streamed reply says; absent: as the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token_timeout_ms: Option<u64>,
+    /// Time from one thing that a streamed reply says to the next; absent: as the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
     /// Attempts on each target.
     #[serde(default)]
     pub retry: ModelRetrySpec,
@@ -91,6 +97,18 @@ impl ModelSpec {
                 .fallbacks
                 .get(n - 1)
                 .map(|fallback| (fallback.provider.as_str(), fallback.model.as_str())),
+        }
+    }
+
+    /// More fields of a request to that target. What the main model's provider understands another may refuse.
+    pub fn params(&self, index: usize) -> Map<String, Value> {
+        let Some(fallback) = index.checked_sub(1).and_then(|n| self.fallbacks.get(n)) else {
+            return self.params.clone();
+        };
+        match &fallback.params {
+            Some(own) => own.clone(),
+            None if fallback.provider == self.provider => self.params.clone(),
+            None => Map::new(),
         }
     }
 }
@@ -119,6 +137,9 @@ pub struct Fallback {
     pub provider: String,
     /// The provider's name for the model.
     pub model: String,
+    /// More fields of the request; absent: those of the main model if it is the same provider's, else none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Map<String, Value>>,
 }
 
 /// When work counts as no progress (contract, "Behaviours decided" 2).
@@ -191,7 +212,7 @@ pub struct Price {
     pub output_microusd_per_mtok: u64,
     /// Input that was in the cache; absent: as other input.
     pub cached_input_microusd_per_mtok: Option<u64>,
-    /// Input that was written to the cache; absent: as other input.
+    /// Input that was written to the cache; absent: a quarter more than other input.
     pub cache_write_microusd_per_mtok: Option<u64>,
 }
 

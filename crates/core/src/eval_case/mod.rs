@@ -5,6 +5,7 @@
 mod decisions;
 mod model;
 mod redact;
+mod said;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::Millis;
-use crate::id::CallId;
+use crate::id::{ArtifactId, CallId};
 use crate::message::Message;
 use crate::registry::Registry;
 use crate::run::{Event, RunConfig, RunState, note_inputs, step};
@@ -34,12 +35,15 @@ pub struct Source<'a> {
     pub first: &'a RunState,
     /// What it was given at its beginning.
     pub inputs: &'a [Message],
+    /// Hashes of the artifacts that people's messages refer to, as far as those are there.
+    pub hashes: &'a BTreeMap<ArtifactId, String>,
     /// What happened so far, in order.
     pub journal: &'a [Event],
 }
 
 /// The parts of a case that the journal tells of, as JSON: `agent`, `budgets`, `context`, `input`, `model`, `tools`,
-/// `decisions`, `steers`.
+/// `decisions`, `steers`. Pictures and documents that people sent are named by their size and hash; what they hold stays an
+/// artifact.
 pub fn eval_case(source: &Source<'_>) -> Value {
     let mut case = Case::default();
     let mut scene = Scene::of(source);
@@ -47,7 +51,7 @@ pub fn eval_case(source: &Source<'_>) -> Value {
         let Ok(next) = step(scene.config, scene.state.clone(), event.clone()) else { continue };
         case.model.extend(model::attempt(&scene, event));
         case.tools.extend(tools::answer(&scene, event));
-        case.steers.extend(steer(&scene, event));
+        case.steers.extend(said::steer(source, &scene, event));
         let call_step = next.state.step;
         next.records.iter().for_each(|record| case.decisions.note(record, call_step));
         case.decisions.hear(event);
@@ -56,7 +60,7 @@ pub fn eval_case(source: &Source<'_>) -> Value {
     }
     let first = source.first;
     json!({
-        "input": source.inputs.iter().map(|message| json!({"role": message.role, "content": message.content})).collect::<Vec<_>>(),
+        "input": source.inputs.iter().map(|message| said::input(source, message)).collect::<Vec<_>>(),
         "context": source.context,
         "budgets": first.budgets,
         "agent": redacted(source.agent),
@@ -102,10 +106,4 @@ impl<'a> Scene<'a> {
     fn at_ms(&self, event: &Event) -> Millis {
         event.at().saturating_sub(self.began).max(0)
     }
-}
-
-fn steer(scene: &Scene<'_>, event: &Event) -> Option<Value> {
-    let Event::Steered { content, .. } = event else { return None };
-    // It joins the context of the next step.
-    Some(json!({"step": scene.state.step + 1, "content": content, "at_ms": scene.at_ms(event)}))
 }

@@ -10,14 +10,21 @@ use crate::run::{Event, NewCall, ReplyFacts};
 pub(super) fn attempt(scene: &Scene<'_>, event: &Event) -> Option<Value> {
     let mut told = match event {
         Event::ModelReplied { reply, calls, .. } => replied(reply, calls),
-        Event::ModelFailed { failure, .. } => json!({"error": {
+        Event::Summarized { reply, .. } => replied(reply, &[]),
+        Event::ModelFailed { failure, .. } | Event::SummaryFailed { failure, .. } => json!({"error": {
             "kind": failure.kind, "status": failure.status, "message": failure.message,
         }}),
         _ => return None,
     };
     let (state, spec) = (&scene.state, &scene.config.registry.spec.model);
     let (provider, model) = spec.target(state.model.target).unwrap_or((&spec.provider, &spec.model));
-    told["step"] = json!(state.step);
+    if state.is_summing_up() {
+        // It comes before the step.
+        told["step"] = json!(state.step.saturating_add(1));
+        told["purpose"] = json!("summary");
+    } else {
+        told["step"] = json!(state.step);
+    }
     told["attempt"] = json!(state.model.attempts + 1);
     told["provider"] = json!(provider);
     told["model"] = json!(model);

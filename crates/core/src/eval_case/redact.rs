@@ -51,7 +51,8 @@ fn is_template(text: &str) -> bool {
     slots > 0 && (literal.is_empty() || SCHEMES.contains(&literal.as_str()))
 }
 
-fn redacted_url(url: &str) -> String {
+/// An address without what in it may be a secret.
+pub(super) fn redacted_url(url: &str) -> String {
     let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
     let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
     let mut out = without_user(address);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::Recording;
-use crate::context::Manifest;
+use crate::context::{Manifest, Omitted};
 use crate::id::{CallId, LedgerId, MessageId, RunId};
 use crate::json::sha256_hex;
 use crate::run::{CallVerdict, Event, NewCall, RunState};
@@ -27,6 +27,7 @@ impl Ids {
         for event in recording.journal {
             match event {
                 Event::Steered { message_id, .. } => drop(own.insert(message_id.0)),
+                Event::Summarized { reply, .. } => drop(own.insert(reply.message_id.0)),
                 Event::ModelReplied { reply, calls, .. } => {
                     own.insert(reply.message_id.0);
                     let of_call = |call: &NewCall| {
@@ -71,6 +72,8 @@ impl Ids {
     pub(super) fn event(&self, state: &RunState, mut event: Event) -> Event {
         match &mut event {
             Event::ContextBuilt { manifest, .. } => self.manifest(manifest),
+            Event::SummaryNeeded { task, .. } => task.upto = self.message(task.upto),
+            Event::Summarized { reply, .. } => reply.message_id = self.message(reply.message_id),
             Event::ModelReplied { reply, calls, .. } => {
                 reply.message_id = self.message(reply.message_id);
                 calls.iter_mut().for_each(|call| self.new_call(call));
@@ -101,6 +104,7 @@ impl Ids {
             | Event::Recovered { .. }
             | Event::ContextOverflowed { .. }
             | Event::ModelFailed { .. }
+            | Event::SummaryFailed { .. }
             | Event::TimerFired { .. }
             | Event::CancelRequested { .. }
             | Event::BudgetChanged { .. }
@@ -111,7 +115,13 @@ impl Ids {
 
     fn manifest(&self, manifest: &mut Manifest) {
         manifest.included.iter_mut().for_each(|id| *id = self.message(*id));
-        manifest.omitted.iter_mut().for_each(|omitted| omitted.message_id = self.message(omitted.message_id));
+        for omitted in &mut manifest.omitted {
+            let id = self.message(omitted.message_id);
+            *omitted = match omitted.summary_id {
+                Some(summary) => Omitted::covered(id, self.message(summary)),
+                None => Omitted { message_id: id, ..omitted.clone() },
+            };
+        }
     }
 
     fn new_call(&self, call: &mut NewCall) {

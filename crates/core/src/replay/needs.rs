@@ -16,6 +16,8 @@ pub(super) enum Need {
     Context,
     /// A reply, or that there is none.
     Model,
+    /// A summary, or that there is none.
+    Summary,
     /// Who made the call before.
     Key(CallId),
     /// What an attempt of the call came to.
@@ -43,6 +45,7 @@ impl Need {
         let command = |command: Command| match command {
             Command::BuildContext => Self::Context,
             Command::CallModel { .. } => Self::Model,
+            Command::Summarize { .. } => Self::Summary,
             Command::ClaimKey { call } => Self::Key(call),
             Command::RunTool { call, .. } => Self::Tool(call),
             Command::Reconcile { call } => Self::Reconcile(call),
@@ -67,7 +70,10 @@ impl Need {
     pub(super) fn met_by(event: &Event, state: &RunState) -> Option<Self> {
         match event {
             Event::Started { .. } => Some(Self::Start),
-            Event::ContextBuilt { .. } | Event::ContextOverflowed { .. } => Some(Self::Context),
+            Event::ContextBuilt { .. } | Event::ContextOverflowed { .. } | Event::SummaryNeeded { .. } => {
+                Some(Self::Context)
+            }
+            Event::Summarized { .. } | Event::SummaryFailed { .. } => Some(Self::Summary),
             Event::ModelReplied { .. } | Event::ModelFailed { .. } => Some(Self::Model),
             Event::KeyFree { call, .. } | Event::KeyTaken { call, .. } => Some(Self::Key(*call)),
             Event::ToolAttempted { call, .. } => Some(Self::Tool(*call)),
@@ -94,7 +100,7 @@ impl Need {
             | Self::Decision(call)
             | Self::Settlement(call)
             | Self::Submission(call) => Some(call),
-            Self::Start | Self::Context | Self::Model | Self::Budget(..) => None,
+            Self::Start | Self::Context | Self::Model | Self::Summary | Self::Budget(..) => None,
         }
     }
 

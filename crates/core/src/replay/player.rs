@@ -1,6 +1,6 @@
 //! A shell in memory: it folds events over the state, and keeps what they say.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -10,9 +10,9 @@ use super::needs::{Need, Waits};
 use super::story::Teller;
 use super::{Part, Recording, Replayed, Under, Unplayable, simulate, tape};
 use crate::Millis;
-use crate::budget::Estimate;
-use crate::context::{ContextOverflow, manifest_of_turn, message_tokens, target_of_turn};
-use crate::id::{ApprovalId, CallId, MessageId};
+use crate::budget::{Estimate, Size};
+use crate::context::{ContextOverflow, Next, Sizes, next, target_of_turn};
+use crate::id::{ApprovalId, CallId};
 use crate::message::{Message, place};
 use crate::run::{Event, Record, RunConfig, RunState, Transition, note_inputs, step};
 use crate::trace::{Frame, Span, Told, spans};
@@ -29,7 +29,7 @@ pub(super) struct Player<'a> {
     pub(super) waits: Waits,
     history: Vec<Message>,
     /// Tokens of its messages: many contexts are built of them.
-    sizes: HashMap<MessageId, u64>,
+    sizes: Sizes,
     /// Inputs of the open step's calls.
     pub(super) inputs: BTreeMap<CallId, Value>,
     teller: Teller,
@@ -56,7 +56,7 @@ impl<'a> Player<'a> {
             frame,
             now: first.clock.since.unwrap_or(0),
             waits: Waits::of(&first),
-            sizes: recording.before.iter().chain(&given).map(size).collect(),
+            sizes: Sizes::default(),
             history: recording.before.iter().chain(&given).cloned().collect(),
             inputs: BTreeMap::new(),
             teller: Teller::default(),
@@ -113,7 +113,6 @@ impl<'a> Player<'a> {
         for record in &records {
             self.teller.note(record);
             if let Record::Message(message) = record {
-                self.sizes.extend([size(message)]);
                 place(&mut self.history, message.clone());
             }
         }
@@ -142,17 +141,20 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The next context, built now; `recorded` is what one was estimated at then.
+    /// The next context, built now, or that a summary must be made first; `recorded` is what one was estimated at then.
     pub(super) fn context(&self, at: Millis, recorded: Option<Estimate>, duration_ms: u64) -> Event {
-        let tokens = |message: &Message| self.sizes.get(&message.id).copied().unwrap_or(0);
-        match manifest_of_turn(self.config.registry, &self.state, &self.history, tokens) {
-            Err(ContextOverflow { tokens, max_tokens }) => {
+        match next(self.config.registry, &self.state, &self.history, &self.sizes) {
+            Next::Overflow(ContextOverflow { tokens, max_tokens }) => {
                 Event::ContextOverflowed { at, tokens, max_tokens }
             }
-            Ok(manifest) => {
+            Next::Summary(plan) => {
+                let estimate = estimate(&plan.size, recorded);
+                Event::SummaryNeeded { at, task: plan.into(), estimate }
+            }
+            Next::Turn(manifest, size) => {
                 let (provider, model) = target_of_turn(&self.config.registry.spec.model, &self.state);
                 let (provider, model) = (provider.to_owned(), model.to_owned());
-                let estimate = estimate(manifest.tokens, recorded);
+                let estimate = estimate(&size, recorded);
                 Event::ContextBuilt { at, manifest, estimate, provider, model, duration_ms }
             }
         }
@@ -171,23 +173,19 @@ impl<'a> Player<'a> {
     }
 }
 
-fn size(message: &Message) -> (MessageId, u64) {
-    (message.id, message_tokens(message))
-}
-
 /// What a request of this size is estimated at, by the price that the recorded one had.
-fn estimate(input_tokens: u64, recorded: Option<Estimate>) -> Estimate {
-    let Some(recorded) = recorded else {
-        return Estimate { input_tokens, ..Estimate::default() };
-    };
-    let of = u128::from(recorded.input_tokens.max(1));
+fn estimate(size: &Size, recorded: Option<Estimate>) -> Estimate {
+    let plain = Estimate::of(size, None);
+    let Some(recorded) = recorded else { return plain };
+    let (input_tokens, of) = (plain.input_tokens, u128::from(recorded.input_tokens.max(1)));
     let cost = (u128::from(recorded.cost_microusd) * u128::from(input_tokens)).div_ceil(of);
     let cost_microusd = if recorded.input_tokens == input_tokens {
         recorded.cost_microusd
     } else {
         u64::try_from(cost).unwrap_or(u64::MAX)
     };
-    Estimate { input_tokens, cost_microusd, priced: recorded.priced }
+    let output_microusd_per_mtok = recorded.output_microusd_per_mtok;
+    Estimate { cost_microusd, priced: recorded.priced, output_microusd_per_mtok, ..plain }
 }
 
 /// The approval that a person's word decides. The API writes that down, not the run.

@@ -127,7 +127,12 @@ impl Simulation<'_> {
             return Some(Candidate { at: now, what: What::Borrowed(call, index) });
         }
         match need {
-            Need::Context | Need::Model | Need::Key(_) | Need::Tool(_) | Need::Reconcile(_) => {
+            Need::Context
+            | Need::Model
+            | Need::Summary
+            | Need::Key(_)
+            | Need::Tool(_)
+            | Need::Reconcile(_) => {
                 let at = since.saturating_add(self.tape.in_vain(recorded)).max(now);
                 Some(Candidate { at, what: What::Unanswered(need) })
             }
@@ -209,7 +214,7 @@ impl Simulation<'_> {
         }
         let event = match recorded {
             Event::ContextBuilt { duration_ms, .. } => Some(self.context(at, *duration_ms)),
-            Event::ContextOverflowed { .. } => Some(self.context(at, 0)),
+            Event::ContextOverflowed { .. } | Event::SummaryNeeded { .. } => Some(self.context(at, 0)),
             _ => self.event(index, at),
         };
         if let Some(event) = event {

@@ -110,7 +110,8 @@ impl<'a> Tape<'a> {
                 Some(need) => tape.answers.entry(need).or_default().push_back(i),
                 None => tape.by_itself.push_back(i),
             }
-            if let Event::ContextBuilt { estimate, .. } = entry.event {
+            if let Event::ContextBuilt { estimate, .. } | Event::SummaryNeeded { estimate, .. } = entry.event
+            {
                 tape.estimates.push_back(*estimate);
             }
             if let Event::ModelReplied { calls, .. } = entry.event {

@@ -10,6 +10,7 @@ use crate::tool::{Attempt, ErrorCode, Reconciled};
 pub(super) fn unanswered(need: Need, at: Millis) -> Option<Event> {
     match need {
         Need::Model => Some(no_reply(at)),
+        Need::Summary => Some(no_summary(at)),
         Need::Key(call) => Some(Event::KeyFree { at, call }),
         Need::Tool(call) => {
             let message = "The recording has no answer for this call.".to_owned();
@@ -29,10 +30,19 @@ pub(super) fn unanswered(need: Need, at: Millis) -> Option<Event> {
     }
 }
 
+fn nothing_recorded(message: &str) -> ModelFailure {
+    let (kind, message) = (FailureKind::Exhausted, message.to_owned());
+    ModelFailure { kind, status: None, message, retry_after_ms: None, usage: None }
+}
+
+/// The run goes on without.
+fn no_summary(at: Millis) -> Event {
+    let failure = nothing_recorded("the recording has no more summaries");
+    Event::SummaryFailed { at, failure, cost_microusd: 0, jitter: 0, duration_ms: 0, wire: None }
+}
+
 fn no_reply(at: Millis) -> Event {
-    let message = "the recording has no more replies".to_owned();
-    let (kind, status, retry_after_ms, usage) = (FailureKind::Exhausted, None, None, None);
-    let failure = ModelFailure { kind, status, message, retry_after_ms, usage };
+    let failure = nothing_recorded("the recording has no more replies");
     let (cost_microusd, jitter, duration_ms, wire) = (0, 0, 0, None);
     Event::ModelFailed { at, failure, cost_microusd, jitter, duration_ms, wire }
 }

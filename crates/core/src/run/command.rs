@@ -9,6 +9,15 @@ use crate::id::CallId;
 pub enum Command {
     /// Build the next turn's context, and say [`super::Event::ContextBuilt`].
     BuildContext,
+    /// Ask a model for the summary that is being made.
+    Summarize {
+        /// The step that it follows.
+        step: u32,
+        /// Its version.
+        version: u32,
+        /// Attempts before this one.
+        attempt: u32,
+    },
     /// Ask the model; `attempt` is how many were made in this step before.
     CallModel {
         /// Step.
@@ -43,10 +52,16 @@ pub fn outstanding(state: &RunState) -> Vec<Command> {
             of_calls(state).filter(|command| is_for_a_write(state, command)).collect()
         }
         Phase::Boundary | Phase::Rebuild => vec![Command::BuildContext],
-        Phase::Model if state.model.not_before.is_some() => Vec::new(),
+        Phase::Model | Phase::Summary if state.model.not_before.is_some() => Vec::new(),
+        Phase::Summary => summarize(state).into_iter().collect(),
         Phase::Model => vec![Command::CallModel { step: state.step, attempt: state.model.attempts }],
         Phase::Tools => of_calls(state).collect(),
     }
+}
+
+fn summarize(state: &RunState) -> Option<Command> {
+    let version = state.summing.task.as_ref()?.version;
+    Some(Command::Summarize { step: state.step, version, attempt: state.model.attempts })
 }
 
 fn of_calls(state: &RunState) -> impl Iterator<Item = Command> {

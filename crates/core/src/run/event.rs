@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::summing::SummaryTask;
 use crate::Millis;
 use crate::budget::{BudgetPatch, Estimate};
 use crate::context::Manifest;
 use crate::id::{ApprovalId, CallId, LedgerId, MessageId};
-use crate::message::ProviderExtra;
+use crate::message::{Part, ProviderExtra, is_false};
 use crate::model::{ModelFailure, Usage};
 use crate::permission::Judgement;
 use crate::registry::Validation;
@@ -34,6 +35,19 @@ pub enum Event {
     },
     /// It can't be built.
     ContextOverflowed { at: Millis, tokens: u64, max_tokens: u64 },
+    /// The history outgrew its room: its oldest turns are to be summed up first.
+    SummaryNeeded { at: Millis, task: SummaryTask, estimate: Estimate },
+    /// A model replied with a summary, or with nothing that could be one.
+    Summarized { at: Millis, reply: Box<ReplyFacts> },
+    /// An attempt to get a summary failed; as with [`Self::ModelFailed`].
+    SummaryFailed {
+        at: Millis,
+        failure: ModelFailure,
+        cost_microusd: u64,
+        jitter: u16,
+        duration_ms: u64,
+        wire: Option<String>,
+    },
     /// A model replied. `more_input`: a person said something meanwhile that the model must still see.
     ModelReplied { at: Millis, reply: Box<ReplyFacts>, calls: Vec<NewCall>, more_input: bool },
     /// An attempt on a model failed after `duration_ms`; `wire` as in [`ReplyFacts`].
@@ -62,7 +76,15 @@ pub enum Event {
     /// The caller of the API answered a client call.
     ToolResultSubmitted { at: Millis, call: CallId, submitted: Submitted },
     /// A person said something to the run.
-    Steered { at: Millis, message_id: MessageId, content: String },
+    Steered {
+        at: Millis,
+        message_id: MessageId,
+        content: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        parts: Vec<Part>,
+        #[serde(default, skip_serializing_if = "is_false")]
+        pinned: bool,
+    },
     /// Some timer of the state is due.
     TimerFired { at: Millis },
     /// Somebody wants it to end.
@@ -83,6 +105,9 @@ impl Event {
             | Self::Recovered { at, .. }
             | Self::ContextBuilt { at, .. }
             | Self::ContextOverflowed { at, .. }
+            | Self::SummaryNeeded { at, .. }
+            | Self::Summarized { at, .. }
+            | Self::SummaryFailed { at, .. }
             | Self::ModelReplied { at, .. }
             | Self::ModelFailed { at, .. }
             | Self::CallDecided { at, .. }
@@ -109,6 +134,9 @@ impl Event {
             | Self::Recovered { at, .. }
             | Self::ContextBuilt { at, .. }
             | Self::ContextOverflowed { at, .. }
+            | Self::SummaryNeeded { at, .. }
+            | Self::Summarized { at, .. }
+            | Self::SummaryFailed { at, .. }
             | Self::ModelReplied { at, .. }
             | Self::ModelFailed { at, .. }
             | Self::CallDecided { at, .. }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::state::{Clock, Phase, RunState, Status};
+use super::summing::Summing;
 use crate::Millis;
 use crate::budget::{Budgets, Used};
 use crate::id::{LedgerId, RunId};
@@ -58,7 +59,7 @@ impl RunState {
     fn inherited_by(&self, heir: Heir) -> Self {
         let inherited = Inherited { used: self.used.clone(), effects: heir.effects, taken: Vec::new() };
         Self {
-            version: VERSION_OF_HEIRS,
+            version: self.version.max(VERSION_OF_HEIRS),
             run_id: heir.run_id,
             status: Status::Queued,
             phase: Phase::Queued,
@@ -84,6 +85,8 @@ impl RunState {
             deaths_before_step: 0,
             next_message: self.next_message + heir.messages,
             inherited: Some(inherited),
+            correction: self.correction.clone(),
+            summing: Summing::default(),
         }
     }
 

@@ -10,6 +10,7 @@ mod command;
 mod decide;
 mod ending;
 mod event;
+mod given;
 mod inherit;
 mod inputs;
 mod intake;
@@ -22,6 +23,7 @@ mod settle;
 mod since;
 mod state;
 mod step;
+mod summing;
 mod timer;
 mod tools;
 
@@ -30,6 +32,7 @@ pub use command::{Command, outstanding};
 pub use event::{
     Approval, CallVerdict, Event, KeyHolder, NewCall, Reconciliation, ReplyFacts, Submitted, SubmittedStatus,
 };
+pub use given::VERSION_OF_PARTS;
 pub use inherit::{Heir, Inherited};
 pub use inputs::{inputs_after, note_inputs};
 pub use new_call::idempotency_key;
@@ -39,11 +42,14 @@ pub use record::{
 };
 pub use state::{BudgetAsk, Clock, Denied, End, Phase, RunState, STATE_VERSION, Status, StopReason};
 pub use step::{IllegalEvent, MAX_RECOVERIES, RunConfig, Transition, step};
+pub use summing::{SummaryTask, Summing};
 pub use timer::next_due;
 
-#[cfg(test)]
-mod laws;
+#[cfg(any(test, feature = "lives"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "the laws themselves are tried here alone"))]
+pub mod laws;
 #[cfg(test)]
 mod table;
-#[cfg(test)]
+#[cfg(any(test, feature = "lives"))]
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "as of the laws"))]
 mod trial;

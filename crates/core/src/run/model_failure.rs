@@ -6,26 +6,35 @@ use super::record::{EventType, Record, StepModel};
 use super::state::{Phase, StopReason};
 use super::step::{Legal, Machine};
 use crate::budget::{MAX_COUNT, before_model_call};
-use crate::model::ModelFailure;
+use crate::model::{FailureKind, ModelFailure};
 use crate::model_retry::{AfterFailure, after_failure};
 
 impl Machine<'_> {
-    fn time_left_ms(&self) -> u64 {
+    pub(super) fn time_left_ms(&self) -> u64 {
         let left = self.state.budgets.timeout_ms.saturating_sub(self.state.elapsed_ms(self.at));
         let to_deadline = self.state.deadline.map(|deadline| u64::try_from(deadline - self.at).unwrap_or(0));
         to_deadline.map_or(left, |to_deadline| left.min(to_deadline))
     }
 
-    pub(super) fn model_failed(&mut self, failure: ModelFailure, cost_microusd: u64, jitter: u16) -> Legal {
+    pub(super) fn model_failed(
+        &mut self,
+        failure: ModelFailure,
+        cost_microusd: u64,
+        jitter: u16,
+        duration_ms: u64,
+    ) -> Legal {
         self.model_was_asked("ModelFailed")?;
         if let Some(usage) = &failure.usage {
             self.state.used.add(usage, cost_microusd);
         }
         self.state.model.attempts += 1;
-        self.state.model.on_target += 1;
+        // Where nobody was asked, only the run's time is used up.
+        if failure.kind != FailureKind::Held {
+            self.state.model.on_target += 1;
+        }
         let left = self.time_left_ms();
         let next = after_failure(&self.config.registry.spec.model, &self.state.model, &failure, left, jitter);
-        self.note_failure(&failure, cost_microusd, next);
+        self.note_failure(&failure, cost_microusd, duration_ms, next);
         match next {
             AfterFailure::Retry(ms) => {
                 self.state.model.not_before = Some(self.at.saturating_add_unsigned(ms));
@@ -33,6 +42,8 @@ impl Machine<'_> {
             AfterFailure::Fallback => {
                 self.state.model.target += 1;
                 self.state.model.on_target = 0;
+                // Another model counts and charges otherwise.
+                self.state.phase = Phase::Rebuild;
             }
             AfterFailure::Shrink => {
                 self.state.model.shrunk = true;
@@ -45,6 +56,10 @@ impl Machine<'_> {
                     format!("the provider said: {}", failure.message),
                     None,
                 );
+            }
+            AfterFailure::Refusal => {
+                let detail = format!("the model's filter refused: {}", failure.message);
+                self.end_by(StopReason::ModelRefusal, detail, None);
             }
             AfterFailure::End(code) => {
                 self.end_with_code(
@@ -59,10 +74,15 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn note_failure(&mut self, failure: &ModelFailure, cost_microusd: u64, next: AfterFailure) {
-        let (provider, model) = self.target();
-        let mut data = json!({"attempt": self.state.model.attempts, "error": failure.message,
-            "provider": provider, "model": model});
+    fn note_failure(
+        &mut self,
+        failure: &ModelFailure,
+        cost_microusd: u64,
+        duration_ms: u64,
+        next: AfterFailure,
+    ) {
+        let mut data = self.attempt_data(failure.usage.as_ref(), cost_microusd, duration_ms);
+        data["error"] = json!(failure.message);
         if let Some(status) = failure.status {
             data["status"] = json!(status);
         }
@@ -71,13 +91,16 @@ impl Machine<'_> {
             AfterFailure::Fallback | AfterFailure::Shrink | AfterFailure::CutCap => {
                 data["retry_in_ms"] = json!(0)
             }
-            AfterFailure::ContextOverflow | AfterFailure::End(_) => {}
+            AfterFailure::ContextOverflow | AfterFailure::Refusal | AfterFailure::End(_) => {}
         }
         let usage = failure.usage.unwrap_or_default();
+        let (provider, model) = self.target();
         let row = StepModel {
             provider,
             model,
             attempts: self.state.model.attempts,
+            estimated_input_tokens: self.state.estimate.input_tokens,
+            duration_ms,
             input_tokens: usage.input_tokens.min(MAX_COUNT),
             output_tokens: usage.output_tokens.min(MAX_COUNT),
             cost_microusd,

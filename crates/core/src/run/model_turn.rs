@@ -3,15 +3,22 @@
 use serde_json::{Value, json};
 
 use super::event::{NewCall, ReplyFacts};
+use super::given::VERSION_OF_PARTS;
 use super::record::{EventType, Record, StepModel};
 use super::state::{Phase, Status, StopReason};
 use super::step::{Legal, Machine};
 use crate::budget::{Estimate, before_model_call};
 use crate::context::Manifest;
+use crate::correction::Correction;
 use crate::id::MessageId;
-use crate::message::{Message, MessageCall, Role};
+use crate::message::{Message, MessageCall, Part, Role};
+use crate::model::Usage;
 use crate::model_retry::{Progress, Reask};
 use crate::reply::ReplyKind;
+use crate::text::head;
+
+/// Code points that are kept of what was wrong with an answer.
+const MAX_FAULT: usize = 500;
 
 impl Machine<'_> {
     pub(super) fn started(&mut self) -> Legal {
@@ -21,19 +28,23 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(super) fn steered(&mut self, id: MessageId, content: String) -> Legal {
+    pub(super) fn steered(
+        &mut self,
+        id: MessageId,
+        content: String,
+        parts: Vec<Part>,
+        pinned: bool,
+    ) -> Legal {
         let (seq, step) = (self.next_message(), self.step_number());
-        let message = Message {
-            id,
-            seq,
-            role: Role::User,
-            content,
-            tool_calls: vec![],
-            tool_call_id: None,
+        if !parts.is_empty() || pinned {
+            self.state.version = self.state.version.max(VERSION_OF_PARTS);
+        }
+        self.records.push(Record::Message(Message {
             step,
-            extra: None,
-        };
-        self.records.push(Record::Message(message));
+            parts,
+            pinned,
+            ..Message::text(id, seq, Role::User, content)
+        }));
         Ok(())
     }
 
@@ -54,6 +65,7 @@ impl Machine<'_> {
             self.state.step += 1;
             self.state.used.steps += 1;
             self.state.model = Progress::default();
+            self.state.summing = self.state.summing.after_step();
             self.state.calls.clear();
             if let Some(inherited) = &mut self.state.inherited {
                 inherited.taken.clear();
@@ -84,7 +96,7 @@ impl Machine<'_> {
         more_input: bool,
     ) -> Legal {
         self.model_was_asked("ModelReplied")?;
-        self.state.used.add(&reply.usage, reply.cost_microusd);
+        self.settle_usage(&reply.usage, reply.cost_microusd);
         self.state.turns += 1;
         self.state.model.attempts += 1;
         match reply.kind {
@@ -111,6 +123,19 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// What a reply came to takes the place of its estimate; what the provider counted itself corrects the next one.
+    pub(super) fn settle_usage(&mut self, usage: &Usage, cost_microusd: u64) {
+        self.state.used.add(usage, cost_microusd);
+        let counted = self.state.estimate.counted();
+        if usage.estimated || !Correction::is_believable(counted, usage.input_tokens) {
+            return;
+        }
+        let (provider, model) = self.target();
+        let known = self.state.correction.as_ref();
+        self.state.correction =
+            Some(Correction::after(known, &provider, &model, counted, usage.input_tokens));
+    }
+
     /// Nothing is out while the next attempt isn't due.
     pub(super) fn model_was_asked(&self, event: &'static str) -> Legal {
         if self.state.model.not_before.is_some() { Err(self.illegal(event)) } else { Ok(()) }
@@ -119,9 +144,10 @@ impl Machine<'_> {
     /// Asks again, once a step; then the run ends.
     fn reask(&mut self, reply: &ReplyFacts, why: Reask, code: &str, detail: &str) {
         let again = self.state.model.reasked.is_none();
-        self.note_model(reply, Some(json!({"attempt": self.state.model.attempts, "error": code})));
-        let attempt = self.state.model.attempts;
-        let mut data = json!({"attempt": attempt, "error": code, "finish_reason": reply.finish_reason});
+        let mut data = self.attempt_data(Some(&reply.usage), reply.cost_microusd, reply.duration_ms);
+        data["error"] = json!(code);
+        self.note_model(reply, Some(data.clone()));
+        data["finish_reason"] = json!(reply.finish_reason);
         if again {
             data["retry_in_ms"] = json!(0);
         }
@@ -133,6 +159,7 @@ impl Machine<'_> {
             return;
         }
         self.state.model.reasked = Some(why);
+        self.state.model.fault = reply.output_fault.as_deref().map(|fault| head(fault, MAX_FAULT).to_owned());
         self.state.model.on_target = 0;
         self.check_purse_before_retry();
     }
@@ -174,14 +201,10 @@ impl Machine<'_> {
         // Blank text beside calls is nothing, and some providers refuse it.
         let content = if reply.text.trim().is_empty() { String::new() } else { reply.text };
         self.records.push(Record::Message(Message {
-            id: reply.message_id,
-            seq,
-            role: Role::Assistant,
-            content,
             tool_calls,
-            tool_call_id: None,
             step,
             extra: reply.extra,
+            ..Message::text(reply.message_id, seq, Role::Assistant, content)
         }));
     }
 
@@ -201,6 +224,7 @@ impl Machine<'_> {
             model,
             attempts: self.state.model.attempts,
             finish_reason: reply.finish_reason.clone(),
+            estimated_input_tokens: self.state.estimate.input_tokens,
             input_tokens: reply.usage.input_tokens,
             output_tokens: reply.usage.output_tokens,
             cached_input_tokens: reply.usage.cached_input_tokens,

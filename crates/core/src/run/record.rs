@@ -132,6 +132,9 @@ pub enum EventType {
     RunFailed,
     RunCancelled,
     StepStarted,
+    ContextSummarizing,
+    ContextSummarized,
+    ContextSummaryFailed,
     ContextBuilt,
     ModelStarted,
     ModelCompleted,
@@ -158,6 +161,9 @@ impl EventType {
             Self::RunFailed => "run.failed",
             Self::RunCancelled => "run.cancelled",
             Self::StepStarted => "step.started",
+            Self::ContextSummarizing => "context.summarizing",
+            Self::ContextSummarized => "context.summarized",
+            Self::ContextSummaryFailed => "context.summary_failed",
             Self::ContextBuilt => "context.built",
             Self::ModelStarted => "model.started",
             Self::ModelCompleted => "model.completed",
@@ -191,6 +197,9 @@ pub struct StepModel {
     pub attempts: u32,
     /// The provider's word for why it stopped.
     pub finish_reason: Option<String>,
+    /// Tokens that the input was estimated at and reserved for; `input_tokens` is what it came to.
+    #[serde(default)]
+    pub estimated_input_tokens: u64,
     /// Tokens of this attempt's input.
     pub input_tokens: u64,
     /// Tokens of this attempt's output.

@@ -75,14 +75,9 @@ impl Machine<'_> {
         self.state.calls[index].stage = Stage::Done(outcome);
         if let Some((message_id, seq)) = message {
             self.records.push(Record::Message(Message {
-                id: message_id,
-                seq,
-                role: Role::Tool,
-                content: told,
-                tool_calls: vec![],
                 tool_call_id: Some(id),
                 step: Some(self.state.step),
-                extra: None,
+                ..Message::text(message_id, seq, Role::Tool, told)
             }));
         }
         let data = json!({"tool_call_id": id, "tool_name": tool_name, "status": result.status,

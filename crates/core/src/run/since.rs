@@ -14,7 +14,9 @@ pub(super) struct Since {
 /// Which attempt on the model is outstanding.
 #[derive(PartialEq, Eq)]
 struct Attempt {
+    phase: Phase,
     step: u32,
+    summaries: u32,
     number: u32,
     deaths: u32,
 }
@@ -42,6 +44,12 @@ impl Since {
 }
 
 fn outstanding_attempt(state: &RunState) -> Option<Attempt> {
-    let asked = state.phase == Phase::Model && state.model.not_before.is_none();
-    asked.then_some(Attempt { step: state.step, number: state.model.attempts, deaths: state.deaths })
+    let asks = matches!(state.phase, Phase::Model | Phase::Summary) && state.model.not_before.is_none();
+    asks.then_some(Attempt {
+        phase: state.phase,
+        step: state.step,
+        summaries: state.summing.made,
+        number: state.model.attempts,
+        deaths: state.deaths,
+    })
 }

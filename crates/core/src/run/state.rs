@@ -4,14 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use super::call::Call;
 use super::inherit::Inherited;
+use super::summing::Summing;
 use crate::Millis;
 use crate::budget::{Budgets, Estimate, Limit, Used};
+use crate::correction::Correction;
 use crate::id::{ApprovalId, CallId, RunId};
 use crate::loop_guard::LoopGuard;
 use crate::model_retry::Progress;
 
 /// Newest version of the stored form that this binary understands. It understands all older ones, too.
-pub const STATE_VERSION: u16 = 2;
+pub const STATE_VERSION: u16 = 3;
 /// Version of a state that has nothing newer in it.
 const FIRST_VERSION: u16 = 1;
 
@@ -72,6 +74,16 @@ pub struct RunState {
     /// What it brought along, if it stands on another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
+    /// How the tokens that a provider told last compare with what they were estimated at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correction: Option<Correction>,
+    /// Where it stands with summaries of its history.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub summing: Summing,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl RunState {
@@ -110,6 +122,8 @@ impl RunState {
             deaths_before_step: 0,
             next_message: input_messages + 1,
             inherited: None,
+            correction: None,
+            summing: Summing::default(),
         }
     }
 
@@ -203,6 +217,8 @@ pub enum Phase {
     Queued,
     /// Between steps: a context must be built.
     Boundary,
+    /// Between steps: a model is asked for a summary, or will be when `model.not_before` comes.
+    Summary,
     /// Within a step: the context must be built again, smaller.
     Rebuild,
     /// A model is asked, or will be when `model.not_before` comes.

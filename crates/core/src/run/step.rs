@@ -79,7 +79,9 @@ impl Machine<'_> {
             (_, Event::TimerFired { .. }) => self.timer_fired(),
             (_, Event::CancelRequested { reason, .. }) => self.cancelled(reason),
             (_, Event::BudgetChanged { patch, by, .. }) => self.budget_changed(&patch, by),
-            (_, Event::Steered { message_id, content, .. }) => self.steered(message_id, content),
+            (_, Event::Steered { message_id, content, parts, pinned, .. }) => {
+                self.steered(message_id, content, parts, pinned)
+            }
             (_, Event::Broken { code, detail, .. }) => self.broken(code, detail),
 
             (
@@ -93,11 +95,24 @@ impl Machine<'_> {
                 Err(self.illegal(name(&event)))
             }
 
+            (Phase::Boundary, Event::SummaryNeeded { task, estimate, .. }) => {
+                self.summary_needed(task, estimate)
+            }
+            (Phase::Summary, Event::Summarized { reply, .. }) => self.summarized(*reply),
+            (Phase::Summary, Event::SummaryFailed { failure, cost_microusd, jitter, duration_ms, .. }) => {
+                self.summary_failed(&failure, cost_microusd, jitter, duration_ms)
+            }
+            (
+                _,
+                event
+                @ (Event::SummaryNeeded { .. } | Event::Summarized { .. } | Event::SummaryFailed { .. }),
+            ) => Err(self.illegal(name(&event))),
+
             (Phase::Model, Event::ModelReplied { reply, calls, more_input, .. }) => {
                 self.model_replied(*reply, calls, more_input)
             }
-            (Phase::Model, Event::ModelFailed { failure, cost_microusd, jitter, .. }) => {
-                self.model_failed(failure, cost_microusd, jitter)
+            (Phase::Model, Event::ModelFailed { failure, cost_microusd, jitter, duration_ms, .. }) => {
+                self.model_failed(failure, cost_microusd, jitter, duration_ms)
             }
             (_, event @ (Event::ModelReplied { .. } | Event::ModelFailed { .. })) => {
                 Err(self.illegal(name(&event)))
@@ -180,7 +195,7 @@ impl Machine<'_> {
             Phase::Queued => Status::Queued,
             Phase::Ended => self.state.status,
             Phase::Budget => Status::WaitingApproval,
-            Phase::Boundary | Phase::Rebuild | Phase::Model => Status::Running,
+            Phase::Boundary | Phase::Summary | Phase::Rebuild | Phase::Model => Status::Running,
             Phase::Tools if calls.iter().any(super::call::Call::is_at_work) => Status::Running,
             Phase::Tools
                 if calls
@@ -236,6 +251,9 @@ pub(super) fn name(event: &Event) -> &'static str {
         Event::Recovered { .. } => "Recovered",
         Event::ContextBuilt { .. } => "ContextBuilt",
         Event::ContextOverflowed { .. } => "ContextOverflowed",
+        Event::SummaryNeeded { .. } => "SummaryNeeded",
+        Event::Summarized { .. } => "Summarized",
+        Event::SummaryFailed { .. } => "SummaryFailed",
         Event::ModelReplied { .. } => "ModelReplied",
         Event::ModelFailed { .. } => "ModelFailed",
         Event::CallDecided { .. } => "CallDecided",

@@ -11,6 +11,7 @@ mod models;
 mod replays;
 mod samples;
 mod several;
+mod summing;
 mod uncertain;
 
 use super::step::name;
@@ -26,26 +27,29 @@ use crate::tool::{Output, Reconciled, ResultStatus};
 /// Events down, places across: `x` is legal, `.` is not. The places from `asked` on are stages of the call that the event
 /// is about; `ending` is a run that waits for a write before it ends.
 const TABLE: &str = "
-                     queued boundary rebuild model retry budget ended | asked ready key out backoff parked reconciling asked_uncertain done ending
-Started                 x      .        .      .     .     .      .   |   .     .    .   .     .       .         .            .        .     .
-Recovered               x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
-ContextBuilt            .      x        x      .     .     .      .   |   .     .    .   .     .       .         .            .        .     .
-ContextOverflowed       .      x        x      .     .     .      .   |   .     .    .   .     .       .         .            .        .     .
-ModelReplied            .      .        .      x     .     .      .   |   .     .    .   .     .       .         .            .        .     .
-ModelFailed             .      .        .      x     .     .      .   |   .     .    .   .     .       .         .            .        .     .
-CallDecided             .      .        .      .     .     .      .   |   x     .    .   .     .       .         .            .        .     .
-KeyFree                 .      .        .      .     .     .      .   |   .     .    x   .     .       .         .            .        .     .
-KeyTaken                .      .        .      .     .     .      .   |   .     .    x   .     .       .         .            .        .     .
-ToolAttempted           .      .        .      .     .     .      .   |   .     .    .   x     .       .         .            .        .     x
-ToolReconciled          .      .        .      .     .     .      .   |   .     .    .   .     .       .         x            .        .     .
-EffectSettled           .      .        .      .     .     .      .   |   .     .    .   .     .       .         .            x        .     .
-ToolResultSubmitted     .      .        .      .     .     .      .   |   .     .    .   .     .       x         .            .        .     .
-Steered                 x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
-TimerFired              x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
-CancelRequested         x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
-BudgetChanged           x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
-BudgetDenied            .      .        .      .     .     x      .   |   .     .    .   .     .       .         .            .        .     .
-Broken                  x      x        x      x     x     x      .   |   x     x    x   x     x       x         x            x        x     x
+                        queued boundary summary again rebuild model retry budget ended |   asked ready key out backoff parked reconciling asked_uncertain done ending
+Started                 x      .        .       .     .       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
+Recovered               x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
+ContextBuilt            .      x        .       .     x       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
+ContextOverflowed       .      x        .       .     x       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
+SummaryNeeded           .      x        .       .     .       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
+Summarized              .      .        x       .     .       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
+SummaryFailed           .      .        x       .     .       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
+ModelReplied            .      .        .       .     .       x     .     .      .     |   .     .     .   .   .       .      .           .               .    .
+ModelFailed             .      .        .       .     .       x     .     .      .     |   .     .     .   .   .       .      .           .               .    .
+CallDecided             .      .        .       .     .       .     .     .      .     |   x     .     .   .   .       .      .           .               .    .
+KeyFree                 .      .        .       .     .       .     .     .      .     |   .     .     x   .   .       .      .           .               .    .
+KeyTaken                .      .        .       .     .       .     .     .      .     |   .     .     x   .   .       .      .           .               .    .
+ToolAttempted           .      .        .       .     .       .     .     .      .     |   .     .     .   x   .       .      .           .               .    x
+ToolReconciled          .      .        .       .     .       .     .     .      .     |   .     .     .   .   .       .      x           .               .    .
+EffectSettled           .      .        .       .     .       .     .     .      .     |   .     .     .   .   .       .      .           x               .    .
+ToolResultSubmitted     .      .        .       .     .       .     .     .      .     |   .     .     .   .   .       x      .           .               .    .
+Steered                 x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
+TimerFired              x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
+CancelRequested         x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
+BudgetChanged           x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
+BudgetDenied            .      .        .       .     .       .     .     x      .     |   .     .     .   .   .       .      .           .               .    .
+Broken                  x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
 ";
 
 #[test]
@@ -90,6 +94,9 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::Recovered { at, deaths: 1 },
         trial.built(10),
         Event::ContextOverflowed { at, tokens: 9, max_tokens: 5 },
+        trial.summary_needed(1, 10),
+        trial.summarized(&said("so it went", &[])),
+        trial.summary_failed(FailureKind::Passing, 503, None),
         trial.replied(&said("done", &[]), false),
         trial.failed(FailureKind::Passing, 503, None),
         Event::CallDecided {
@@ -105,7 +112,7 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::ToolReconciled { at, call, reconciliation },
         Event::EffectSettled { at, call, applied: true, content: None, by: "key_a".into() },
         Event::ToolResultSubmitted { at, call, submitted },
-        Event::Steered { at, message_id, content: "be brief".into() },
+        Event::Steered { at, message_id, content: "be brief".into(), parts: vec![], pinned: false },
         Event::TimerFired { at },
         Event::CancelRequested { at, reason: Some("enough".into()) },
         Event::BudgetChanged {

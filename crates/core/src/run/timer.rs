@@ -25,7 +25,8 @@ pub fn next_due(state: &RunState) -> Option<Millis> {
         Stage::Backoff { until, .. } => Some(until),
         _ => None,
     });
-    let model = state.model.not_before.filter(|_| state.phase == Phase::Model);
+    let asks = matches!(state.phase, Phase::Model | Phase::Summary);
+    let model = state.model.not_before.filter(|_| asks);
     let ask = state.budget_ask.map(|ask| ask.expires_at);
     let limits = [state.clock.due(state.budgets.timeout_ms), state.deadline];
     calls

@@ -15,6 +15,11 @@ pub fn model_span(state: &RunState) -> SpanId {
     let (run, step) = (state.run_id.to_string(), state.step.to_string());
     // A server that dies leaves its attempt behind; the next one makes another, which has the same number.
     let (attempt, deaths) = (state.model.attempts.to_string(), state.deaths.to_string());
+    if state.phase == Phase::Summary {
+        // Of those that follow a step, each has its number.
+        let nth = state.summing.made.to_string();
+        return SpanId::of(&["model.call", &run, &step, &attempt, &deaths, "summary", &nth]);
+    }
     SpanId::of(&["model.call", &run, &step, &attempt, &deaths])
 }
 

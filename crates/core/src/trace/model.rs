@@ -28,7 +28,8 @@ pub(super) fn attempt(frame: &Frame, told: &Told<'_>) -> Option<Span> {
                 .maybe("gen_ai.output.messages", content::reply(frame, told, reply, calls));
             Some(span.done())
         }
-        Event::ModelFailed { failure, cost_microusd, duration_ms, wire, .. } => {
+        Event::ModelFailed { failure, cost_microusd, duration_ms, wire, .. }
+        | Event::SummaryFailed { failure, cost_microusd, duration_ms, wire, .. } => {
             let kind =
                 serde_json::to_value(failure.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
             let why = failure.status.map(|status| status.to_string()).or(kind);
@@ -38,6 +39,13 @@ pub(super) fn attempt(frame: &Frame, told: &Told<'_>) -> Option<Span> {
             let used = failure.usage.unwrap_or_default();
             let span = if failure.usage.is_some() { usage(span, &used, *cost_microusd) } else { span };
             Some(span.done())
+        }
+        Event::Summarized { reply, .. } => {
+            let span = base(frame, told, Some(at.saturating_sub_unsigned(reply.duration_ms)))
+                .maybe("gen_ai.provider.name", reply.wire.as_deref().map(provider))
+                .maybe("gen_ai.response.finish_reasons", reasons(reply))
+                .error(summary_fault(reply.kind));
+            Some(usage(span, &reply.usage, reply.cost_microusd).done())
         }
         // It may or may not have been answered; nobody will know.
         Event::Recovered { deaths, .. } if *deaths > told.before.deaths && is_asked(told.before) => {
@@ -52,7 +60,7 @@ pub(super) fn attempt(frame: &Frame, told: &Told<'_>) -> Option<Span> {
 }
 
 fn is_asked(state: &RunState) -> bool {
-    state.phase == Phase::Model && state.model.not_before.is_none()
+    matches!(state.phase, Phase::Model | Phase::Summary) && state.model.not_before.is_none()
 }
 
 /// An attempt of the state before, which ends now. `began`: as far as it was measured.
@@ -69,6 +77,7 @@ fn base(frame: &Frame, told: &Told<'_>, began: Option<Millis>) -> Build {
         .maybe("gen_ai.request.max_tokens", spec.max_output_tokens)
         .with("answerable.provider", name)
         .with("answerable.model.attempt", state.model.attempts + 1)
+        .maybe("answerable.purpose", (state.phase == Phase::Summary).then_some("summary"))
 }
 
 fn usage(span: Build, usage: &Usage, cost_microusd: u64) -> Build {
@@ -95,6 +104,17 @@ fn fault(reply: &ReplyFacts) -> Option<&'static str> {
         ReplyKind::Refusal => Some("model_refusal"),
         ReplyKind::Final if reply.output_fault.is_some() => Some("output_invalid"),
         ReplyKind::Final | ReplyKind::Calls => None,
+    }
+}
+
+/// Why a reply is no summary.
+fn summary_fault(kind: ReplyKind) -> Option<&'static str> {
+    match kind {
+        ReplyKind::Final => None,
+        ReplyKind::Truncated => Some("reply_truncated"),
+        ReplyKind::Empty => Some("empty_reply"),
+        ReplyKind::Refusal => Some("model_refusal"),
+        ReplyKind::Calls => Some("calls_instead_of_text"),
     }
 }
 

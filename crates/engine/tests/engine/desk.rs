@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use answerable_core::agent::AgentSpec;
-use answerable_core::id::{RunId, TenantId};
+use answerable_core::id::{ArtifactId, RunId, TenantId};
 use answerable_core::ledger::Outcome;
+use answerable_core::model::ModelRequest;
 use answerable_core::run::{Record, RunState, Stage};
 use answerable_core::tool::Attempt;
 use answerable_core::trace::Frame;
@@ -40,6 +41,9 @@ pub(crate) enum Heard {
     Late(LateOutcome),
     Settled,
     LeaseLost,
+    /// The model is asked.
+    Asked(Box<ModelRequest>),
+    ArtifactsFailed,
 }
 
 /// What becomes of renewals.
@@ -81,6 +85,10 @@ pub(crate) struct Ways {
     /// What the far side says; `None`: nothing yet.
     pub(crate) answer: Option<Attempt>,
     pub(crate) inbox: Vec<Inbound>,
+    /// What artifacts hold.
+    pub(crate) artifacts: BTreeMap<ArtifactId, Arc<[u8]>>,
+    /// They can't be had.
+    pub(crate) artifacts_fail: bool,
     /// The new owner of a run has said what it takes its call for.
     pub(crate) owner_spoke: bool,
 }
@@ -112,6 +120,8 @@ impl Desk {
             gives_secrets: true,
             answer: None,
             inbox: Vec::new(),
+            artifacts: BTreeMap::new(),
+            artifacts_fail: false,
             owner_spoke: true,
         };
         let desk = Self {

@@ -1,11 +1,9 @@
 //! The model and the far side of the tools, as the desk has them.
 
-use std::time::Duration;
-
 use answerable_core::model::{Finish, ModelFailure, ModelReply, ModelRequest, ReplyCall};
 use answerable_core::tool::Attempt;
 use answerable_ports::commit::StoredArtifact;
-use answerable_ports::{DeltaSink, ModelProvider, ModelTarget, PreparedCall, ToolExecutor};
+use answerable_ports::{DeltaSink, ModelProvider, ModelTarget, Patience, PreparedCall, ToolExecutor};
 use async_trait::async_trait;
 use serde_json::Map;
 
@@ -44,9 +42,10 @@ impl ModelProvider for Desk {
         &self,
         _: &ModelTarget,
         request: &ModelRequest,
-        _: Duration,
+        _: Patience,
         _: &dyn DeltaSink,
     ) -> Result<ModelReply, ModelFailure> {
+        self.note(Heard::Asked(Box::new(request.clone())));
         let call = ReplyCall { id: None, name: self.ways.borrow().tool.into(), arguments: "{}".into() };
         let asked = request.messages.iter().any(|message| message.tool_call_id.is_some());
         if asked {

@@ -1,9 +1,10 @@
 //! The store, as the desk has it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::TenantId;
+use answerable_core::id::{ArtifactId, TenantId};
 use answerable_core::run::{Event, KeyHolder};
 use answerable_core::tool::Attempt;
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
@@ -13,7 +14,6 @@ use answerable_ports::{
 };
 use async_trait::async_trait;
 use secrecy::SecretString;
-use serde_json::{Map, json};
 use uuid::Uuid;
 
 use crate::desk::{Commits, Desk, Heard, Renewals};
@@ -98,16 +98,22 @@ impl RunStore for Desk {
     }
 
     async fn model_target(&self, _: TenantId, name: &str) -> Result<Option<ModelTarget>, StoreError> {
-        Ok(Some(ModelTarget {
-            name: name.into(),
-            kind: "fake".into(),
-            base_url: String::new(),
-            api_key: None,
-            headers: BTreeMap::new(),
-            prices: serde_json::from_value(json!({})).expect("no prices"),
-            options: Map::new(),
-            script: Vec::new(),
-        }))
+        Ok(Some(ModelTarget { name: name.into(), kind: "fake".into(), ..ModelTarget::default() }))
+    }
+
+    async fn artifacts(
+        &self,
+        tenant: TenantId,
+        ids: &[ArtifactId],
+    ) -> Result<BTreeMap<ArtifactId, Arc<[u8]>>, StoreError> {
+        let ways = self.ways.borrow().clone();
+        if ways.artifacts_fail {
+            self.note(Heard::ArtifactsFailed);
+            return away();
+        }
+        let is_its_own = tenant == self.lease(1).tenant_id;
+        let found = ways.artifacts.into_iter().filter(|(id, _)| is_its_own && ids.contains(id));
+        Ok(found.collect())
     }
 
     async fn secrets(&self, _: TenantId, _: &[String]) -> Result<BTreeMap<String, SecretString>, StoreError> {

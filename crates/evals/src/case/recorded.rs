@@ -223,6 +223,11 @@ pub struct Steer {
     pub step: u32,
     /// The word.
     pub content: String,
+    /// Its pieces, where it was more than text.
+    #[serde(default)]
+    pub parts: Vec<Value>,
+    #[serde(rename = "pinned", default)]
+    _pinned: bool,
     #[serde(rename = "at_ms")]
     _at_ms: Option<u64>,
 }

@@ -12,6 +12,7 @@ pub(super) fn input(case: &Case) -> Value {
         Value::Array(messages) if messages.len() == 1 => messages[0]
             .get("content")
             .filter(|_| messages[0].get("role").is_some_and(|role| role == "user"))
+            .filter(|_| messages[0].get("pinned").is_none())
             .filter(|content| content.is_string()),
         _ => None,
     };

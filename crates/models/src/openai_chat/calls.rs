@@ -5,22 +5,39 @@
 
 use std::collections::HashMap;
 
-use answerable_core::model::ReplyCall;
-use serde_json::Value;
+use answerable_core::model::{ReplyCall, estimate_tokens};
+use answerable_tools::Mask;
+use serde_json::{Map, Value};
+
+use super::extra::Extra;
+use super::whole::Whole;
 
 /// Most calls that are kept count of; the core takes 128.
 pub(super) const MOST_CALLS: usize = 1000;
 
+/// What is read of an entry, and of its function.
+const KNOWN: [&[&str]; 2] = [&["index", "id", "type", "function"], &["index", "name", "arguments"]];
+
 /// The calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    list: Vec<ReplyCall>,
+    list: Vec<Growing>,
     /// The call that the next piece under an index belongs to.
     at_index: HashMap<u64, usize>,
 }
 
+/// A call that grows.
+#[derive(Debug)]
+struct Growing {
+    call: ReplyCall,
+    whole: Whole,
+    /// What vendors add to it, and to its function: signatures that must come back with it.
+    extras: [Extra; 2],
+}
+
 /// One entry of `tool_calls`, as far as it says anything.
 struct Piece<'v> {
+    entry: &'v Value,
     index: Option<u64>,
     id: Option<&'v str>,
     name: Option<&'v str>,
@@ -42,21 +59,46 @@ impl Calls {
         self.open(&Piece { index: None, ..Piece::of(entry) });
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// More aren't taken.
     pub(super) fn is_too_many(&self) -> bool {
         self.list.len() > MOST_CALLS
     }
 
-    pub(super) fn finish(self) -> Vec<ReplyCall> {
-        self.list
+    /// Tokens of the calls so far, estimated.
+    pub(super) fn tokens(&self) -> u64 {
+        let calls = self.list.iter().map(|growing| &growing.call);
+        calls.map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments)).sum()
+    }
+
+    /// The calls, and what vendors added to them: a list with the fields of each, if there are any.
+    pub(super) fn finish(self, mask: &Mask) -> (Vec<ReplyCall>, Option<Value>) {
+        let of_both = |extras: [Extra; 2]| {
+            let [mut fields, function] = extras.map(|extra| extra.finish(mask));
+            if !function.is_empty() {
+                fields.insert("function".into(), function.into());
+            }
+            fields
+        };
+        let (calls, fields): (Vec<ReplyCall>, Vec<Map<String, Value>>) =
+            self.list.into_iter().map(|growing| (growing.call, of_both(growing.extras))).unzip();
+        let has_any = fields.iter().any(|fields| !fields.is_empty());
+        (calls, has_any.then(|| fields.into_iter().map(Value::Object).collect()))
     }
 
     fn open(&mut self, piece: &Piece<'_>) {
-        let mut call = ReplyCall { id: None, name: String::new(), arguments: String::new() };
-        call.add(piece);
+        if self.is_too_many() {
+            return;
+        }
         if let Some(index) = piece.index {
             self.at_index.insert(index, self.list.len());
         }
-        self.list.push(call);
+        let mut opened = Growing::default();
+        opened.add(piece);
+        self.list.push(opened);
     }
 
     /// The call that a piece goes on with, if it doesn't begin one.
@@ -70,10 +112,10 @@ impl Calls {
             (Some(_), None) => return None,
             (None, None) => last,
         };
-        let call = &self.list[at];
-        let begins = match (piece.id, call.id.as_deref()) {
-            (Some(new), Some(known)) => new != known || (piece.index.is_none() && call.is_whole()),
-            _ => piece.begins_after(call, marked.is_some()),
+        let known = &self.list[at];
+        let begins = match (piece.id, known.call.id.as_deref()) {
+            (Some(new), Some(id)) => new != id || (piece.index.is_none() && known.is_whole()),
+            _ => piece.begins_after(known, marked.is_some()),
         };
         (!begins).then_some(at)
     }
@@ -90,6 +132,7 @@ impl<'v> Piece<'v> {
             other => Some(other.to_string()),
         };
         Self {
+            entry,
             index: entry["index"].as_u64(),
             id: text(&entry["id"]),
             name: text(&function["name"]),
@@ -97,184 +140,55 @@ impl<'v> Piece<'v> {
         }
     }
 
-    /// Whether a piece without a telling id begins a call of its own after `call`.
-    fn begins_after(&self, call: &ReplyCall, is_marked: bool) -> bool {
+    /// Whether a piece without a telling id begins a call of its own after another.
+    fn begins_after(&self, known: &Growing, is_marked: bool) -> bool {
         let says_more = self.arguments.as_ref().is_some_and(|text| !text.is_empty());
         match self.name {
             // Nothing that says so, but the call is whole already.
-            None => call.is_whole() && says_more && !is_marked,
-            Some(_) if call.name.is_empty() => false,
+            None => !is_marked && says_more && known.is_whole(),
+            Some(_) if known.call.name.is_empty() => false,
             // Under its index a repeated name is only that, unless the call is whole and more comes.
-            Some(_) if is_marked => call.is_whole() && says_more,
+            Some(_) if is_marked => says_more && known.is_whole(),
             Some(_) => true,
         }
     }
 }
 
-/// Putting pieces together.
-trait Grow {
-    fn add(&mut self, piece: &Piece<'_>);
-    fn is_whole(&self) -> bool;
+impl Default for Growing {
+    fn default() -> Self {
+        let call = ReplyCall { id: None, name: String::new(), arguments: String::new() };
+        Self { call, whole: Whole::default(), extras: Default::default() }
+    }
 }
 
-impl Grow for ReplyCall {
+impl Growing {
     fn add(&mut self, piece: &Piece<'_>) {
-        if self.id.is_none() {
-            self.id = piece.id.map(str::to_owned);
+        let call = &mut self.call;
+        if call.id.is_none() {
+            call.id = piece.id.map(str::to_owned);
         }
         // A name may come in pieces before the arguments do; afterwards it is only repeated.
         if let Some(name) = piece.name
-            && self.arguments.is_empty()
-            && self.name != name
+            && call.arguments.is_empty()
+            && call.name != name
         {
-            self.name.push_str(name);
+            call.name.push_str(name);
         }
-        self.arguments.push_str(piece.arguments.as_deref().unwrap_or_default());
+        if let Some(more) = &piece.arguments {
+            call.arguments.push_str(more);
+            self.whole.take(more);
+        }
+        let parts = [piece.entry, &piece.entry["function"]];
+        for ((extra, part), known) in self.extras.iter_mut().zip(parts).zip(KNOWN) {
+            extra.put_whole(part, known);
+        }
     }
 
     /// Its arguments are a whole object, to which nothing can be added.
     fn is_whole(&self) -> bool {
-        self.arguments.trim_end().ends_with('}') && serde_json::from_str::<Value>(&self.arguments).is_ok()
+        self.whole.is_object(&self.call.arguments)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    /// The calls of these entries as `id name arguments`.
-    fn together(entries: &[Value]) -> Vec<String> {
-        let mut calls = Calls::default();
-        entries.iter().for_each(|entry| calls.take_piece(entry));
-        let show = |call: ReplyCall| {
-            format!("{} {} {}", call.id.as_deref().unwrap_or("-"), call.name, call.arguments)
-        };
-        calls.finish().into_iter().map(show).collect()
-    }
-
-    fn entry(index: Value, id: Value, name: Value, arguments: Value) -> Value {
-        json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}})
-    }
-
-    #[test]
-    fn pieces_find_their_calls() {
-        let none = Value::Null;
-        let piece = |index: i64, text: &str| json!({"index": index, "function": {"arguments": text}});
-        let whole = |text: &str| Value::from(text);
-        let table: [(&str, Vec<Value>, &[&str]); 12] = [
-            (
-                "as it should be",
-                vec![
-                    entry(json!(0), json!("a"), json!("pay"), json!("")),
-                    piece(0, "{\"n\""),
-                    piece(0, ": 1}"),
-                    entry(json!(1), json!("b"), json!("look"), json!("")),
-                    piece(1, "{}"),
-                ],
-                &["a pay {\"n\": 1}", "b look {}"],
-            ),
-            (
-                "in turns",
-                vec![
-                    entry(json!(0), json!("a"), json!("pay"), json!("{")),
-                    entry(json!(1), json!("b"), json!("look"), json!("{")),
-                    piece(0, "}"),
-                    piece(1, "}"),
-                ],
-                &["a pay {}", "b look {}"],
-            ),
-            (
-                "a new id under the same index",
-                vec![
-                    entry(json!(0), json!("a"), json!("pay"), json!("{\"to\": ")),
-                    piece(0, "\"ann\"}"),
-                    entry(json!(0), json!("b"), json!("pay"), json!("{\"to\": ")),
-                    piece(0, "\"bob\"}"),
-                ],
-                &["a pay {\"to\": \"ann\"}", "b pay {\"to\": \"bob\"}"],
-            ),
-            (
-                "an index that was never opened",
-                vec![
-                    entry(json!(0), json!("a"), json!("pay"), json!("{\"to\": \"ann\"}")),
-                    entry(json!(0), json!("b"), json!("pay"), json!("{\"to\": ")),
-                    piece(1, "\"bob\"}"),
-                ],
-                &["a pay {\"to\": \"ann\"}", "b pay {\"to\": \"bob\"}"],
-            ),
-            (
-                "nulls",
-                vec![
-                    entry(json!(0), json!("a"), json!("pay"), none.clone()),
-                    entry(json!(0), none.clone(), none.clone(), json!("{")),
-                    entry(json!(0), json!(""), json!(""), json!("}")),
-                ],
-                &["a pay {}"],
-            ),
-            (
-                "whole calls with neither index nor id",
-                vec![
-                    entry(none.clone(), none.clone(), json!("pay"), json!({"n": 1})),
-                    entry(none.clone(), none.clone(), json!("pay"), json!("{}")),
-                ],
-                &["- pay {\"n\":1}", "- pay {}"],
-            ),
-            (
-                "one id for two whole calls without index",
-                vec![
-                    entry(none.clone(), json!("d"), json!("pay"), json!("{}")),
-                    entry(none.clone(), json!("d"), json!("pay"), json!("{}")),
-                ],
-                &["d pay {}", "d pay {}"],
-            ),
-            (
-                "one id for two calls",
-                vec![
-                    entry(json!(0), json!("d"), json!("find"), json!("{}")),
-                    entry(json!(1), json!("d"), json!("pay"), json!("{}")),
-                ],
-                &["d find {}", "d pay {}"],
-            ),
-            (
-                "id and name in every piece",
-                vec![
-                    entry(json!(0), json!("a"), json!("pay"), json!("{\"n\"")),
-                    entry(json!(0), json!("a"), json!("pay"), json!(": 1}")),
-                    entry(json!(0), json!("a"), json!("pay"), json!("")),
-                ],
-                &["a pay {\"n\": 1}"],
-            ),
-            (
-                "every call under index 0 and no ids",
-                vec![
-                    entry(json!(0), none.clone(), json!("pay"), json!("{}")),
-                    entry(json!(0), none.clone(), json!("pay"), json!("{\"n\": 2}")),
-                ],
-                &["- pay {}", "- pay {\"n\": 2}"],
-            ),
-            (
-                "pieces without index",
-                vec![
-                    entry(none.clone(), json!("a"), json!("pay"), json!("{\"n\"")),
-                    entry(none.clone(), none.clone(), none.clone(), json!(": 1}")),
-                    entry(none.clone(), none.clone(), none.clone(), json!("{}")),
-                ],
-                &["a pay {\"n\": 1}", "-  {}"],
-            ),
-            (
-                "a name in pieces, and entries that say nothing",
-                vec![
-                    entry(json!(0), json!("a"), json!("pay"), none.clone()),
-                    entry(json!(0), none.clone(), json!("_now"), whole("{}")),
-                    json!({"index": 0}),
-                    json!(7),
-                ],
-                &["a pay_now {}"],
-            ),
-        ];
-        for (what, entries, wanted) in table {
-            assert_eq!(together(&entries), wanted, "{what}");
-        }
-    }
-}
+mod tests;

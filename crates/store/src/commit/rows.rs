@@ -12,6 +12,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::load::More;
+
 /// Serialisation of own types can't fail: they have string keys and no odd numbers.
 pub(super) fn plain<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()
@@ -25,13 +27,17 @@ pub(super) fn time(at: Millis) -> String {
     moment(at).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-pub(super) fn message_row(message: &Message) -> Value {
+/// A message as `write_messages` reads it.
+pub(crate) fn message_row(message: &Message) -> Value {
     let mut row = json!({
         "seq": message.seq, "message_id": message.id.0, "role": message.role, "content": message.content,
         "tool_call_id": message.tool_call_id.map(|id| id.0), "step": message.step, "extra": message.extra,
     });
     if !message.tool_calls.is_empty() {
         row["tool_calls"] = plain(&message.tool_calls);
+    }
+    if let Some(more) = More::of(message) {
+        row["more"] = plain(&more);
     }
     row
 }

@@ -1,7 +1,6 @@
 //! The rows of a replay that aren't those of a commit.
 
 use answerable_core::id::{ApprovalId, RunId};
-use answerable_core::message::Message;
 use answerable_core::trace::{SpanId, SpanLink};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -61,37 +60,6 @@ impl TenantTx {
         .fetch_one(self.conn())
         .await
         .map_err(store_error)
-    }
-
-    /// What it was given.
-    pub(super) async fn given_insert(
-        &mut self,
-        run_id: RunId,
-        messages: &[Message],
-        now: DateTime<Utc>,
-    ) -> Result<()> {
-        let tenant = self.tenant();
-        let ids: Vec<Uuid> = messages.iter().map(|message| message.id.0).collect();
-        let places: Vec<i64> =
-            messages.iter().map(|message| i64::try_from(message.seq).unwrap_or(i64::MAX)).collect();
-        let roles: Vec<String> = messages.iter().map(|message| message.role.as_str().to_owned()).collect();
-        let contents: Vec<String> = messages.iter().map(|message| message.content.clone()).collect();
-        sqlx::query!(
-            "INSERT INTO messages (tenant_id, run_id, seq, message_id, role, content, created_at)
-             SELECT $1, $2, m.seq, m.id, m.role, m.content, $7
-             FROM unnest($3::bigint[], $4::uuid[], $5::text[], $6::text[]) AS m(seq, id, role, content)",
-            tenant,
-            run_id.0,
-            &places,
-            &ids,
-            &roles,
-            &contents,
-            now,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(())
     }
 
     /// Decides approvals as people decided them then. `decided`: theirs, and the replay's.

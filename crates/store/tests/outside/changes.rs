@@ -71,7 +71,10 @@ async fn an_ended_run_keeps_its_limits_and_takes_metadata() {
     let refused = change(&world, run, RunPatch { budgets: None, metadata: Some(many) }, false).await;
     assert!(matches!(refused, Err(ChangeRefused::Invalid(_))), "64 keys in all");
     let mut tx = world.tx().await;
-    assert_eq!(tx.run_steer(run, "too late".into()).await.expect("an answer"), Err(ChangeRefused::Ended));
+    assert_eq!(
+        tx.run_steer(run, &"too late".into(), false).await.expect("an answer"),
+        Err(ChangeRefused::Ended)
+    );
 }
 
 #[tokio::test]

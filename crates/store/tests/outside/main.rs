@@ -9,6 +9,7 @@ mod decisions;
 mod deleting;
 mod deliveries;
 mod gauges;
+mod given;
 mod late;
 mod leases;
 mod outliving;

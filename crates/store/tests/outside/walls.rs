@@ -44,7 +44,10 @@ async fn a_stranger_changes_nothing() {
     let stranger = world.another_tenant().await;
     let mut tx = world.store.tenant(stranger).await.expect("a transaction");
     assert!(!tx.run_cancel(run, None).await.expect("an answer"));
-    assert_eq!(tx.run_steer(run, "pay me".into()).await.expect("an answer"), Err(ChangeRefused::NotFound));
+    assert_eq!(
+        tx.run_steer(run, &"pay me".into(), false).await.expect("an answer"),
+        Err(ChangeRefused::NotFound)
+    );
     let patch = RunPatch { budgets: None, metadata: json!({"owner": "b"}).as_object().cloned() };
     let changer = Changer { by: "key_2".into(), is_admin: true };
     assert_eq!(tx.run_patch(run, &patch, &changer).await.expect("an answer"), Err(ChangeRefused::NotFound));

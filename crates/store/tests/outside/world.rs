@@ -7,8 +7,8 @@ use answerable_core::agent::AgentSpec;
 use answerable_core::budget::{Budgets, Estimate, OnExhausted};
 use answerable_core::context::Manifest;
 use answerable_core::id::{ApprovalId, CallId, LedgerId, MessageId, RunId, TenantId};
+use answerable_core::input::InputMessage;
 use answerable_core::ledger::Outcome;
-use answerable_core::message::{InputMessage, Role};
 use answerable_core::model::Usage;
 use answerable_core::permission::{CallFacts, judge};
 use answerable_core::registry::{Registry, Validation};
@@ -221,7 +221,7 @@ impl World {
     /// Makes the run due: something came in.
     pub(crate) async fn wake(&self, run: RunId) {
         let mut tx = self.tx().await;
-        tx.run_steer(run, "go on".into()).await.expect("an answer").expect("steered");
+        tx.run_steer(run, &"go on".into(), false).await.expect("an answer").expect("steered");
         tx.commit().await.expect("committed");
     }
 
@@ -292,7 +292,7 @@ fn new_run(spec_hash: String, budgets: Budgets) -> NewRun {
         thread_id: None,
         on_busy: OnBusy::Queue,
         budgets,
-        messages: vec![InputMessage { role: Role::User, content: "go".into() }],
+        messages: vec![InputMessage::of_user("go")],
         context: json!({"big": 1_234_567_890_123_456_789_u64}),
         metadata: json!({}),
         trace: TraceContext::of("0123456789abcdef0123456789abcdef".into(), None, false),

@@ -21,6 +21,7 @@ pub(super) struct Instruments {
     pub(super) tokens: Histogram<u64>,
     pub(super) cost: Counter<u64>,
     pub(super) model_failures: Counter<u64>,
+    pub(super) summaries: Counter<u64>,
     pub(super) tool_seconds: Histogram<f64>,
     pub(super) decisions: Counter<u64>,
     pub(super) approvals: Counter<u64>,
@@ -76,6 +77,10 @@ impl Instruments {
                 "answerable.model.failures",
                 "Attempts on models that came to nothing, replies of no use included",
             ),
+            summaries: counter(
+                "answerable.context.summaries",
+                "Summaries of histories that outgrew their room: made, and given up",
+            ),
             tool_seconds: work(
                 "answerable.tool.duration",
                 "Time of tool calls with all their attempts, by outcome",
@@ -110,6 +115,9 @@ impl Instruments {
         }
         for limit in LIMITS {
             self.budget_stops.add(0, &[KeyValue::new("limit", limit)]);
+        }
+        for status in ["made", "given_up"] {
+            self.summaries.add(0, &[KeyValue::new("status", status)]);
         }
         for effect in ["allow", "deny", "ask"] {
             self.decisions.add(0, &[KeyValue::new("effect", effect)]);

@@ -33,6 +33,14 @@ impl Instruments {
             EventType::ApprovalRequested => one(&self.approvals, "status", "requested".into()),
             EventType::ApprovalDecided => one(&self.approvals, "status", word("status")),
             EventType::ModelFailed => self.model_failures.add(1, &[]),
+            EventType::ContextSummarized => one(&self.summaries, "status", "made".into()),
+            EventType::ContextSummaryFailed => {
+                self.model_failures.add(1, &[]);
+                // The last attempt: the step goes on without.
+                if data.get("retry_in_ms").is_none() {
+                    one(&self.summaries, "status", "given_up".into());
+                }
+            }
             EventType::ToolCompleted => {
                 let ms = data.get("duration_ms").and_then(Value::as_u64).unwrap_or(0);
                 let labels = [

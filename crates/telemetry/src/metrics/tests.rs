@@ -39,6 +39,9 @@ fn what_is_committed_is_counted() {
             json!({"status": "failed", "error_code": "TIMEOUT", "duration_ms": 30}),
         ),
         event(EventType::PermissionDecided, json!({"effect": "deny"})),
+        event(EventType::ContextSummarized, json!({"version": 1})),
+        event(EventType::ContextSummaryFailed, json!({"error": "no", "retry_in_ms": 0})),
+        event(EventType::ContextSummaryFailed, json!({"error": "no"})),
     ];
     let started =
         Started { after_accepted: Duration::from_millis(40), after_claimed: Duration::from_millis(4) };
@@ -57,6 +60,9 @@ fn what_is_committed_is_counted() {
             r#"answerable_runs_total{status="failed",stop_reason="max_steps"} 1"#,
             r#"answerable_budget_stops_total{limit="max_steps"} 1"#,
             r#"answerable_budget_stops_total{limit="timeout"} 0"#,
+            r#"answerable_context_summaries_total{status="made"} 1"#,
+            r#"answerable_context_summaries_total{status="given_up"} 1"#,
+            "answerable_model_failures_total 2",
             "answerable_commit_duration_seconds_count 1",
             "answerable_run_accepted_to_start_seconds_sum 0.04",
             "answerable_run_claim_to_start_seconds_sum 0.004",

@@ -14,6 +14,7 @@ pub struct ModelReply {
     pub(crate) delay: Duration,
     pub(crate) is_held: bool,
     pub(crate) cut_after: Option<usize>,
+    pub(crate) held_after: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -131,6 +132,13 @@ impl ModelReply {
         self
     }
 
+    /// Says so many events of a stream, then waits until the test lets it go.
+    #[must_use]
+    pub fn held_after(mut self, events: usize) -> Self {
+        self.held_after = Some(events);
+        self
+    }
+
     /// Cuts the line after so many bytes of the body.
     #[must_use]
     pub fn cut_after(mut self, bytes: usize) -> Self {
@@ -144,7 +152,7 @@ impl ModelReply {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { kind, delay: Duration::ZERO, is_held: false, cut_after: None }
+        Self { kind, delay: Duration::ZERO, is_held: false, cut_after: None, held_after: None }
     }
 }
 

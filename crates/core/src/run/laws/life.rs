@@ -62,11 +62,16 @@ impl Life {
                 self.after_the_end();
                 return;
             }
-            self.trial.now += [0, 1, 10, 700][self.tape.pick(4)];
-            self.next();
-            self.send();
+            self.goes_on();
         }
         panic!("it never ends: {:?}", self.trial.state);
+    }
+
+    /// Some time passes, and one thing happens.
+    pub(super) fn goes_on(&mut self) {
+        self.trial.now += [0, 1, 10, 700][self.tape.pick(4)];
+        self.next();
+        self.send();
     }
 
     /// One thing happens.
@@ -129,6 +134,10 @@ impl Life {
         match command {
             Command::BuildContext => self.context(),
             Command::CallModel { .. } => self.model(),
+            Command::Summarize { .. } => {
+                let event = world::summary(&mut self.tape, &mut self.trial);
+                self.happens(event);
+            }
             Command::ClaimKey { call } => {
                 let index = self.index(call);
                 match world::holder(&mut self.tape) {
@@ -167,10 +176,18 @@ impl Life {
         let at = self.trial.now;
         if self.tape.rarely(100) {
             self.happens(Event::ContextOverflowed { at, tokens: 99, max_tokens: 50 });
+        } else if self.may_sum_up() && self.tape.rarely(6) {
+            let newest = self.trial.state.next_message - 1;
+            let needed = self.trial.summary_needed(newest, self.tape.one(&[10, 90]));
+            self.happens(needed);
         } else {
             let tokens = self.tape.one(&[10, 15, 40]);
             self.happens(self.trial.built(tokens));
         }
+    }
+
+    fn may_sum_up(&self) -> bool {
+        self.trial.state.phase == Phase::Boundary && self.trial.state.summing.may_be_tried()
     }
 
     fn model(&mut self) {
@@ -260,7 +277,7 @@ impl Life {
             Event::TimerFired { at },
             Event::CancelRequested { at, reason: None },
             Event::Recovered { at, deaths: 1 },
-            Event::Steered { at, message_id, content: "late".into() },
+            Event::Steered { at, message_id, content: "late".into(), parts: vec![], pinned: false },
             Event::BudgetChanged { at, patch: BudgetPatch::default(), by: "x".into() },
         ];
         for event in always.into_iter().chain(late) {

@@ -44,6 +44,7 @@ pub(super) fn changes(tape: &mut Tape) -> Value {
             "max_tokens": tape.one(&[200_000, 200_000, 60, 200]), "timeout_ms": tape.one(&[600_000, 60_000, 3_000]),
             "max_cost_microusd": tape.one(&[None, None, Some(30)]), "on_exhausted": tape.one(&["stop", "ask"])},
         "loop_guard": {"max_repeated_calls": tape.one(&[9, 2, 3]), "max_repeated_errors": tape.one(&[9, 2, 3])},
+        "context": {"max_tokens": tape.one(&[32_000, 430, 470]), "overflow": "summarize"},
         "output_schema": tape.one(&[Value::Null, Value::Null, json!({"type": "object", "required": ["n"]})]),
     })
 }
@@ -84,13 +85,44 @@ fn arguments(tape: &mut Tape) -> Value {
     }
 }
 
+/// What comes of an attempt to get a summary.
+pub(super) fn summary(tape: &mut Tape, trial: &mut Trial) -> Event {
+    if tape.rarely(3) {
+        let (kind, status, after) = failure(tape);
+        return trial.summary_failed(kind, status, after);
+    }
+    let reply = match tape.pick(8) {
+        0 => said(" ", &[]),
+        1 => ModelReply { finish: Finish::Length, ..said("It was", &[]) },
+        2 => ModelReply { finish: Finish::Refusal, ..said("No.", &[]) },
+        3 => said("", &[("look", json!({}))]),
+        4 => said(&"It was long. ".repeat(9), &[]),
+        _ => said("It went well.", &[]),
+    };
+    trial.summarized(&reply)
+}
+
 /// How an attempt on the model fails.
 pub(super) fn model_failure(tape: &mut Tape, trial: &Trial) -> Event {
-    use FailureKind::{CapOverWindow, ContextOverflow, Passing, Refused, Unusable};
-    let kind =
-        tape.one(&[Passing, Passing, Passing, Passing, Unusable, ContextOverflow, CapOverWindow, Refused]);
+    let (kind, status, after) = failure(tape);
+    trial.failed(kind, status, after)
+}
+
+fn failure(tape: &mut Tape) -> (FailureKind, u16, Option<u64>) {
+    use FailureKind::{CapOverWindow, ContextOverflow, Filtered, Held, Passing, Refused, Unusable};
+    let kind = tape.one(&[
+        Passing,
+        Passing,
+        Passing,
+        Held,
+        Unusable,
+        ContextOverflow,
+        CapOverWindow,
+        Refused,
+        Filtered,
+    ]);
     let retry_after = tape.one(&[None, None, Some(0), Some(1_500), Some(400_000)]);
-    trial.failed(kind, tape.one(&[503, 429, 400]), retry_after)
+    (kind, tape.one(&[503, 429, 400]), retry_after)
 }
 
 /// What comes of one attempt of a call.

@@ -1,5 +1,7 @@
 //! A run as an eval case.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::eval_case::{Source, eval_case};
@@ -19,6 +21,7 @@ fn case(trial: &Trial) -> Value {
         max_recoveries: MAX_RECOVERIES,
         first: recording.first,
         inputs: recording.inputs,
+        hashes: &BTreeMap::new(),
         journal: recording.journal,
     })
 }
@@ -31,6 +34,25 @@ fn fields(case: &Value, part: &str, names: &[&str]) -> Vec<Vec<Value>> {
 
 fn rows(rows: &[Value]) -> Vec<Vec<Value>> {
     rows.iter().map(|row| row.as_array().expect("a row").clone()).collect()
+}
+
+#[test]
+fn summaries_stand_where_they_were_asked_for() {
+    let mut trial = Trial::summing(&json!({}));
+    trial.summary_fails(FailureKind::Passing, 503);
+    trial.fire();
+    trial.sums_up(&crate::run::trial::said("It went well.", &[]));
+    trial.says("Done.");
+    let told = fields(&case(&trial), "model", &["step", "attempt", "purpose", "text"]);
+    let (summary, none) = (json!("summary"), Value::Null);
+    assert_eq!(
+        told,
+        rows(&[
+            json!([1, 1, summary, none]),
+            json!([1, 2, summary, "It went well."]),
+            json!([1, 1, none, "Done."]),
+        ])
+    );
 }
 
 #[test]

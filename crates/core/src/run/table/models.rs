@@ -2,9 +2,10 @@
 
 use serde_json::json;
 
+use crate::budget::Estimate;
 use crate::model::{FailureKind, Finish, ModelReply};
 use crate::run::trial::{Trial, said};
-use crate::run::{Command, EventType, Phase, next_due, outstanding};
+use crate::run::{Command, Event, EventType, Phase, next_due, outstanding};
 
 #[test]
 fn retries_then_the_fallback_then_the_end() {
@@ -24,6 +25,47 @@ fn retries_then_the_fallback_then_the_end() {
     assert_eq!(attempts, [Some(1), Some(2), Some(3), Some(4)]);
     assert_eq!((told[1]["provider"].as_str(), told[2]["provider"].as_str()), (Some("main"), Some("alt")));
     assert!(told[0]["retry_in_ms"].is_u64() && told[3]["retry_in_ms"].is_null());
+}
+
+/// Another model counts and charges otherwise, so what it takes is looked at before it is asked.
+#[test]
+fn a_fallback_is_estimated_anew() {
+    let limits = json!({"budgets": {"max_cost_microusd": 100}});
+    let mut trial = Trial::begun(&limits);
+    trial.model_fails(FailureKind::Unusable, 401);
+    assert_eq!((trial.state.phase, trial.state.model.target), (Phase::Rebuild, 1));
+    assert_eq!(outstanding(&trial.state), [Command::BuildContext]);
+    let Event::ContextBuilt { at, manifest, estimate, duration_ms, .. } = trial.built(10) else {
+        unreachable!()
+    };
+    let estimate = Estimate { cost_microusd: 101, ..estimate };
+    let (provider, model) = ("alt".into(), "n".into());
+    trial.must(Event::ContextBuilt { at, manifest, estimate, provider, model, duration_ms });
+    assert_eq!(trial.end().0, "max_cost");
+    assert_eq!(trial.told(EventType::StepStarted).len(), 1, "it is the same step");
+}
+
+/// Where nobody was asked there was no attempt: a run waits for its provider as long as it has time.
+#[test]
+fn waiting_for_a_provider_takes_no_attempts() {
+    let mut trial =
+        Trial::begun(&json!({"model": {"provider": "p", "model": "m", "retry": {"max_attempts": 2}}}));
+    trial.build();
+    for _ in 0..5 {
+        trial.must(trial.failed(FailureKind::Held, 0, Some(1_000)));
+        trial.fire();
+    }
+    trial.model_fails(FailureKind::Passing, 503);
+    trial.fire();
+    trial.replies(&said("Done.", &[]));
+    assert_eq!(trial.end().0, "final_answer");
+}
+
+#[test]
+fn a_filter_that_refuses_is_a_refusal() {
+    let mut trial = Trial::begun(&json!({}));
+    trial.model_fails(FailureKind::Filtered, 400);
+    assert_eq!(trial.end().0, "model_refusal");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Runs that are played again under changes: what comes out otherwise, and what is told of it.
 
-mod stage;
+pub(super) mod stage;
 
 use serde_json::{Value, json};
 use uuid::Uuid;

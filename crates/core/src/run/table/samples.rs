@@ -2,11 +2,14 @@
 
 use serde_json::json;
 
-use crate::budget::Limit;
+use crate::agent::Price;
+use crate::budget::{Estimate, Limit, Size};
+use crate::correction::Correction;
 use crate::id::{ApprovalId, LedgerId};
 use crate::model::FailureKind;
 use crate::run::trial::{Trial, not_done, round_trip, unclear};
-use crate::run::{BudgetAsk, Call, Inherited, Phase, RunState, STATE_VERSION, Stage, Status};
+use crate::run::{BudgetAsk, Call, Inherited, Phase, RunState, STATE_VERSION, Stage, Status, Summing};
+use crate::tokens::Counter;
 
 /// A run in the place of that name, and which of its calls stands there.
 pub(super) fn at(place: &str) -> (Trial, usize) {
@@ -20,6 +23,11 @@ pub(super) fn at(place: &str) -> (Trial, usize) {
     let (trial, index) = match place {
         "queued" => (Trial::new(&json!({})), 0),
         "boundary" => (Trial::begun(&json!({})), 0),
+        "summary" => (Trial::summing(&json!({})), 0),
+        "again" => (
+            after(Trial::summing(&json!({})), |trial| drop(trial.summary_fails(FailureKind::Passing, 503))),
+            0,
+        ),
         "rebuild" => (model(&[FailureKind::ContextOverflow]), 0),
         "model" => (model(&[]), 0),
         "retry" => (model(&[FailureKind::Passing]), 0),
@@ -40,10 +48,11 @@ pub(super) fn at(place: &str) -> (Trial, usize) {
     let (phase, stage) = (trial.state.phase, trial.stages().get(index).copied());
     let stands = match place {
         "retry" => phase == Phase::Model && trial.state.model.not_before.is_some(),
+        "again" => phase == Phase::Summary && trial.state.model.not_before.is_some(),
         "done" => stage == Some("succeeded"),
         "asked_uncertain" => stage == Some("asked uncertain"),
         "ending" => trial.state.ending.is_some() && stage == Some("out"),
-        "queued" | "boundary" | "rebuild" | "model" | "budget" | "ended" => {
+        "queued" | "boundary" | "summary" | "rebuild" | "model" | "budget" | "ended" => {
             format!("{phase:?}").eq_ignore_ascii_case(place)
         }
         _ => stage == Some(place),
@@ -127,6 +136,25 @@ fn a_state_of_version_2_is_read() {
     }
 }
 
+/// The same for version 3: runs whose history was summed up.
+#[test]
+fn a_state_of_version_3_is_read() {
+    let text = include_str!("../samples/state_v3.json");
+    let state: RunState = serde_json::from_str(text).expect("today's binary reads it");
+    let task = state.summing.task.clone().expect("a summary that is made");
+    assert_eq!((state.version, state.phase, task.version, state.summing.made), (3, Phase::Summary, 2, 1));
+    assert_eq!(state.correction.as_ref().map(|known| known.permille), Some(1_250));
+    assert_eq!(
+        (state.estimate.correction(), state.model.fault.as_deref()),
+        (1_250, Some("/n: is no number"))
+    );
+    if STATE_VERSION == 3 {
+        let stored: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let again = serde_json::to_value(&state).expect("JSON");
+        assert_eq!(again, stored, "the form changed: give it a new version");
+    }
+}
+
 /// A state with everything in it.
 fn sample() -> RunState {
     let places = [
@@ -182,6 +210,20 @@ fn sample() -> RunState {
         taken: vec![LedgerId(uuid::Uuid::from_u128(9))],
     });
     assert!(state.calls.iter().any(|call| matches!(call.stage, Stage::Done(_))));
+    summing_up(state)
+}
+
+/// It is asked for its second summary before a step.
+fn summing_up(mut state: RunState) -> RunState {
+    let (trial, _) = at("summary");
+    state.phase = trial.state.phase;
+    state.summing = Summing { made: 1, failures: 1, ..trial.state.summing };
+    state.summing.task.iter_mut().for_each(|task| task.version = 2);
+    let counted = Size { counter: Counter::O200k, counted: 4_000, corrected_by: 1_250 };
+    let price = Price { output_microusd_per_mtok: 15_000_000, ..Price::default() };
+    state.estimate = Estimate::of(&counted, Some(&price));
+    state.correction = Some(Correction { provider: "main".into(), model: "m".into(), permille: 1_250 });
+    state.model.fault = Some("/n: is no number".into());
     state
 }
 

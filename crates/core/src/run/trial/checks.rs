@@ -27,7 +27,8 @@ impl Trial {
         let commands = outstanding(state);
         let distinct: BTreeSet<String> = commands.iter().map(|command| format!("{command:?}")).collect();
         assert_eq!(distinct.len(), commands.len(), "a command is outstanding once");
-        let retry = state.phase == Phase::Model && state.model.not_before.is_some()
+        let asks = matches!(state.phase, Phase::Model | Phase::Summary);
+        let retry = asks && state.model.not_before.is_some()
             || state.calls.iter().any(|call| matches!(call.stage, Stage::Backoff { .. }));
         match state.status {
             Status::Running if state.ending.is_some() => {
@@ -77,7 +78,7 @@ impl Trial {
         if outstanding(state).iter().any(|command| matches!(command, Command::CallModel { .. })) {
             history::check(self.tables.messages.iter());
         }
-        if begins(EventType::ModelStarted) {
+        if begins(EventType::ModelStarted) || begins(EventType::ContextSummarizing) {
             assert_eq!(before_model_call(&state.budgets, &state.used, &state.estimate), None);
         }
     }

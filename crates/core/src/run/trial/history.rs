@@ -9,8 +9,15 @@ use crate::reply::{MAX_CALLS, legal_name};
 /// Whether each call is answered once, at once and in order, with nothing in between and nothing empty.
 pub(super) fn check<'a>(messages: impl Iterator<Item = (&'a u64, &'a Message)>) {
     let (mut open, mut used): (Vec<CallId>, HashSet<CallId>) = (Vec::new(), HashSet::new());
+    let (mut known, mut version) = (HashSet::new(), 0);
     for (place, (seq, message)) in messages.enumerate() {
         assert_eq!(*seq, place as u64 + 1, "the history has no holes");
+        if let Some(summary) = &message.summary {
+            assert!(known.contains(&summary.upto) && message.role == Role::User, "it covers what was there");
+            version += 1;
+            assert_eq!(summary.version, version, "summaries are counted");
+        }
+        known.insert(message.id);
         match message.role {
             Role::Tool => {
                 assert_eq!(message.tool_call_id, open.first().copied(), "results stand in call order");

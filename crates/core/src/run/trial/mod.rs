@@ -9,6 +9,7 @@ mod ledger;
 mod play;
 mod recorded;
 mod spans;
+mod summing;
 mod tables;
 
 use serde::Serialize;
@@ -69,16 +70,7 @@ impl Trial {
             ids: 0,
         };
         let id = MessageId(trial.new_id());
-        trial.tables.message(Message {
-            id,
-            seq: 1,
-            role: Role::User,
-            content: "go".into(),
-            tool_calls: vec![],
-            tool_call_id: None,
-            step: None,
-            extra: None,
-        });
+        trial.tables.message(Message::text(id, 1, Role::User, "go"));
         trial
     }
 
@@ -92,10 +84,7 @@ impl Trial {
         let seq = state.next_message - 1;
         if !self.tables.messages.contains_key(&seq) {
             let id = MessageId(self.new_id());
-            let content = "go on".to_owned();
-            let role = Role::User;
-            let (tool_calls, tool_call_id, step, extra) = (vec![], None, None, None);
-            self.tables.message(Message { id, seq, role, content, tool_calls, tool_call_id, step, extra });
+            self.tables.message(Message::text(id, seq, Role::User, "go on"));
         }
         let spans = Spans::after(&self.tables);
         Self { accepted: state.clone(), state, journal: Vec::new(), spans, ..self }
@@ -136,7 +125,13 @@ impl Trial {
 
     /// The spans tell of all that is stored, once.
     fn check_spans(&self) {
-        let asked = |event: &&Event| matches!(event, Event::ModelReplied { .. } | Event::ModelFailed { .. });
+        let asked = |event: &&Event| {
+            use Event::{ModelFailed, ModelReplied, Summarized, SummaryFailed};
+            matches!(
+                event,
+                ModelReplied { .. } | ModelFailed { .. } | Summarized { .. } | SummaryFailed { .. }
+            )
+        };
         self.spans.check(&self.state, &self.tables, self.journal.iter().filter(asked).count());
     }
 

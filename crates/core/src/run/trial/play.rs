@@ -38,8 +38,8 @@ impl Trial {
         let included = self.tables.messages.values().map(|message| message.id).collect();
         Event::ContextBuilt {
             at: self.now,
-            manifest: Manifest { included, omitted: vec![], tokens: input_tokens, fixed_tokens: 1 },
-            estimate: Estimate { input_tokens, cost_microusd: 2, priced: true },
+            manifest: Manifest { included, tokens: input_tokens, fixed_tokens: 1, ..Manifest::default() },
+            estimate: Estimate { input_tokens, cost_microusd: 2, priced: true, ..Estimate::default() },
             provider: "main".into(),
             model: "m".into(),
             duration_ms: 1,
@@ -229,7 +229,13 @@ impl Trial {
 
     pub(in crate::run) fn steer(&mut self) -> Vec<Record> {
         let message_id = MessageId(self.new_id());
-        self.must(Event::Steered { at: self.now, message_id, content: "be brief".into() })
+        self.must(Event::Steered {
+            at: self.now,
+            message_id,
+            content: "be brief".into(),
+            parts: vec![],
+            pinned: false,
+        })
     }
 
     pub(in crate::run) fn budget(&mut self, patch: BudgetPatch) -> Vec<Record> {

@@ -37,6 +37,8 @@ pub(super) struct Written {
     error: Option<RecordedError>,
     step: Option<u32>,
     provider: Option<String>,
+    #[serde(rename = "purpose")]
+    _purpose: Option<String>,
     #[serde(rename = "attempt")]
     _attempt: Option<u32>,
     #[serde(rename = "model")]

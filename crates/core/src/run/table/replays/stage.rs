@@ -14,20 +14,20 @@ use crate::run::trial::{MAX_RECOVERIES, Trial, agent, frame};
 use crate::run::{Event, RunState};
 
 /// A run that was recorded, its contexts built as a shell builds them.
-pub(super) struct Recorded {
-    pub(super) registry: Registry,
-    pub(super) replayed: Replayed,
-    pub(super) journal: Vec<Event>,
+pub(in crate::run::table) struct Recorded {
+    pub(in crate::run::table) registry: Registry,
+    pub(in crate::run::table) replayed: Replayed,
+    pub(in crate::run::table) journal: Vec<Event>,
 }
 
 /// What a run is played again under.
-pub(super) struct Other {
-    pub(super) agent: Value,
+pub(in crate::run::table) struct Other {
+    pub(in crate::run::table) agent: Value,
     /// Also judged by this.
-    pub(super) policy: Value,
-    pub(super) budgets: BudgetPatch,
-    pub(super) context: Value,
-    pub(super) rules: bool,
+    pub(in crate::run::table) policy: Value,
+    pub(in crate::run::table) budgets: BudgetPatch,
+    pub(in crate::run::table) context: Value,
+    pub(in crate::run::table) rules: bool,
 }
 
 impl Default for Other {
@@ -37,18 +37,21 @@ impl Default for Other {
     }
 }
 
-pub(super) fn policy(policy: Value) -> Other {
+pub(in crate::run::table) fn policy(policy: Value) -> Other {
     Other { policy, ..Other::default() }
 }
 
-pub(super) fn run(recording: &Recording<'_>, under: Under<'_>) -> Result<Replayed, Unplayable> {
+pub(in crate::run::table) fn run(
+    recording: &Recording<'_>,
+    under: Under<'_>,
+) -> Result<Replayed, Unplayable> {
     let run_id = RunId(Uuid::from_u128((0x018b_cfe5_6800_7000 << 64) | (0x8000 << 48) | 5));
     replay(recording, under, &frame(&RunState { run_id, ..recording.first.clone() }))
 }
 
 impl Recorded {
     /// `agent`: its changes, as the trial has them.
-    pub(super) fn of(trial: &Trial, changes: &Value) -> Self {
+    pub(in crate::run::table) fn of(trial: &Trial, changes: &Value) -> Self {
         let registry = agent(changes);
         let (budgets, context) = (&trial.recording().first.budgets, json!({}));
         let rules = Some(Rules { tenant: None, context: &context });
@@ -59,7 +62,7 @@ impl Recorded {
         Self { registry, replayed, journal }
     }
 
-    pub(super) fn recording(&self) -> Recording<'_> {
+    pub(in crate::run::table) fn recording(&self) -> Recording<'_> {
         Recording {
             registry: &self.registry,
             max_recoveries: MAX_RECOVERIES,
@@ -71,7 +74,7 @@ impl Recorded {
     }
 
     /// The replay, with the laws checked, and its first difference.
-    pub(super) fn under(&self, other: &Other) -> (Trial, Option<Difference>) {
+    pub(in crate::run::table) fn under(&self, other: &Other) -> (Trial, Option<Difference>) {
         let recording = self.recording();
         let registry = agent(&other.agent);
         let tenant = serde_json::from_value(other.policy.clone()).expect("a policy");

@@ -1,6 +1,6 @@
 # The common tasks. Each sets up what it needs; all respect CARGO_TARGET_DIR.
 .DEFAULT_GOAL := help
-.PHONY: help demo rolling test evals check fmt lint edges sqlx conform chaos mutants deploy-check otlp spans
+.PHONY: help demo rolling test evals check fmt lint edges sqlx conform chaos mutants deploy-check otlp spans fuzz
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ conform: ## Play the conformance cases listed in tests/conform.list (CONFORM=fol
 
 chaos: ## Servers under every fault, judged by an outside witness (CHAOS_SECONDS=600, CHAOS_SEED, CHAOS_ONLY, CHAOS_DIR)
 	@scripts/chaos.sh
+
+fuzz: ## Fuzz every parser of outside input, each for a while (FUZZ_SECONDS=20, FUZZ_TARGETS)
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),20) $(FUZZ_TARGETS)
 
 mutants: ## Leave out each guard in turn: the judge must notice (MUTANT=one guard)
 	@scripts/mutants.sh $(if $(MUTANT),--only $(MUTANT))

@@ -32,6 +32,11 @@ pub(crate) async fn read_spec(
     if faults.is_empty() { Ok(spec) } else { Err(refuse(faults)) }
 }
 
+/// Tokens of a reply where nobody says.
+const DEFAULT_CAP: u64 = 1024;
+/// Most tokens of thinking that are added to that.
+const MOST_THINKING: u64 = 1_000_000;
+
 /// Defaults of the document that the core's types leave open.
 fn with_defaults(mut agent: Value) -> Value {
     let default = |object: Option<&mut Map<String, Value>>, name: &str, value: Value| {
@@ -40,11 +45,22 @@ fn with_defaults(mut agent: Value) -> Value {
         }
     };
     default(agent["model"].as_object_mut(), "temperature", 0.into());
-    default(agent["model"].as_object_mut(), "max_output_tokens", 1024.into());
+    let cap = default_cap(&agent["model"]["params"]);
+    default(agent["model"].as_object_mut(), "max_output_tokens", cap);
     for tool in agent.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
         default(tool.as_object_mut(), "kind", "http".into());
     }
     agent
+}
+
+/// The cap of a reply that the document promises: a cap among `params` is one, too, and thinking that has a budget of its
+/// own gets room beside the answer.
+fn default_cap(params: &Value) -> Value {
+    let told = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
+        .iter()
+        .find_map(|name| params[name].as_u64());
+    let thinking = params["thinking"]["budget_tokens"].as_u64().unwrap_or(0).min(MOST_THINKING);
+    told.filter(|cap| *cap > 0).unwrap_or(DEFAULT_CAP + thinking).into()
 }
 
 fn address_faults(state: &AppState, spec: &AgentSpec) -> Vec<FieldError> {
@@ -79,5 +95,15 @@ mod tests {
         );
         assert_eq!(agent["model"], json!({"temperature": null, "max_output_tokens": 1024}));
         assert_eq!(agent["tools"], json!([{"name": "a", "kind": "http"}, {"kind": "client"}]));
+        for (params, cap) in [
+            (json!({"top_p": 1}), 1024),
+            (json!({"max_tokens": 300}), 300),
+            (json!({"max_completion_tokens": 0}), 1024),
+            (json!({"thinking": {"type": "enabled", "budget_tokens": 2000}}), 3024),
+            (json!({"thinking": {"type": "adaptive"}}), 1024),
+        ] {
+            let agent = with_defaults(json!({"model": {"params": params}}));
+            assert_eq!(agent["model"]["max_output_tokens"], cap, "{params}");
+        }
     }
 }

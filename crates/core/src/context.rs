@@ -62,6 +62,8 @@ struct Source {
     overflow: Overflow,
     /// The provider said that the last one was too long: half of the history's tokens at most.
     shrink: bool,
+    /// It fitted the model that was asked before, which counts otherwise: what must be shown is shown.
+    lenient: bool,
 }
 
 impl Source {
@@ -127,7 +129,8 @@ fn source_of_turn(registry: &Registry, state: &RunState, sizes: &Sizes) -> Sourc
     };
     let fixed = sizes.fixed(counter, registry);
     let (max_tokens, overflow) = (spec.context.max_tokens, spec.context.overflow);
-    Source { fixed, counter, corrected_by, max_tokens, overflow, shrink }
+    let lenient = state.model.target > 0 && state.phase != Phase::Boundary;
+    Source { fixed, counter, corrected_by, max_tokens, overflow, shrink, lenient }
 }
 
 fn is_being_built(state: &RunState) -> bool {

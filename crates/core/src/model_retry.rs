@@ -15,6 +15,9 @@ pub struct Progress {
     pub target: usize,
     /// Attempts made on this target.
     pub on_target: u32,
+    /// Times that this target could not be asked, since it was in trouble.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub held: u32,
     /// The next attempt isn't due before.
     pub not_before: Option<crate::Millis>,
     /// The context was rebuilt smaller.
@@ -29,6 +32,10 @@ pub struct Progress {
     /// The attempt that is outstanding could begin then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<crate::Millis>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Why the model is asked again within a step; once a step.
@@ -62,6 +69,8 @@ pub enum AfterFailure {
     End(&'static str),
 }
 
+/// Times that a run waits for a provider that is in trouble, in one step: some ten minutes.
+pub const MAX_HOLDS: u32 = 100;
 /// Longest `Retry-After` that is waited for: five minutes.
 pub const MAX_RETRY_AFTER_MS: u64 = 300_000;
 
@@ -92,9 +101,17 @@ pub fn after_failure(
             if failure.retry_after_ms.is_some_and(|ms| ms > MAX_RETRY_AFTER_MS || ms >= time_left_ms) {
                 return give_up(if is_held { "model_error" } else { "rate_limited" });
             }
-            // A wait for a provider to come back is no attempt; the run's time bounds it.
-            if !is_held && progress.on_target >= spec.retry.max_attempts.max(1) {
+            // A wait for a provider to come back is no attempt.
+            let is_enough = if is_held {
+                progress.held >= MAX_HOLDS
+            } else {
+                progress.on_target >= spec.retry.max_attempts.max(1)
+            };
+            if is_enough {
                 return give_up(code);
+            }
+            if is_held {
+                return AfterFailure::Retry(held_pause_ms(failure.retry_after_ms.unwrap_or(0), jitter));
             }
             AfterFailure::Retry(
                 failure
@@ -103,6 +120,11 @@ pub fn after_failure(
             )
         }
     }
+}
+
+/// Those who wait for a provider must not come back all at once: up to as long again, and five seconds at least.
+fn held_pause_ms(told_ms: u64, jitter: u16) -> u64 {
+    told_ms.saturating_add(told_ms.max(5_000) * u64::from(jitter.min(1000)) / 1000)
 }
 
 /// The pause doubles from `backoff_ms` up to 20 s, or stays where it begins higher; a random half is left out.
@@ -143,8 +165,8 @@ mod tests {
             (1, 1, Passing, 429, Some(day), Fallback),
             (0, 1, Passing, 429, Some(day), End("rate_limited")),
             (0, 1, Passing, 429, Some(60_000), End("rate_limited")),
-            (0, 1, Held, 0, Some(5000), Retry(5000)),
-            (0, 0, Held, 0, Some(5000), Retry(5000)),
+            (0, 1, Held, 0, Some(1000), Retry(6_000)),
+            (0, 0, Held, 0, Some(5000), Retry(10_000)),
             (0, 1, Held, 0, Some(60_000), End("model_error")),
             (1, 1, Held, 0, Some(5000), Fallback),
             (1, 1, Unusable, 401, None, Fallback),
@@ -160,6 +182,17 @@ mod tests {
             let got = after_failure(&spec(fallbacks), &progress, &failure(kind, status, after), 60_000, 1000);
             assert_eq!(got, wanted, "{kind:?} {status} {after:?}");
         }
+    }
+
+    #[test]
+    fn a_provider_in_trouble_is_not_waited_for_for_ever() {
+        let held = failure(FailureKind::Held, 0, Some(1_000));
+        let after = |held_before, jitter| {
+            let progress = Progress { held: held_before, on_target: 9, ..Progress::default() };
+            after_failure(&spec(0), &progress, &held, 60_000, jitter)
+        };
+        assert_eq!([after(1, 0), after(99, 500)], [AfterFailure::Retry(1_000), AfterFailure::Retry(3_500)]);
+        assert_eq!(after(MAX_HOLDS, 0), AfterFailure::End("model_error"));
     }
 
     #[test]

@@ -32,6 +32,19 @@ pub enum ReplyKind {
     Refusal,
 }
 
+impl ReplyKind {
+    /// Why a reply of this kind is no summary; `None`: it is one.
+    pub fn summary_fault(self) -> Option<&'static str> {
+        match self {
+            Self::Final => None,
+            Self::Truncated => Some("reply_truncated"),
+            Self::Empty => Some("empty_reply"),
+            Self::Refusal => Some("model_refusal"),
+            Self::Calls => Some("calls_instead_of_text"),
+        }
+    }
+}
+
 /// A reply that was looked at.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {

@@ -55,7 +55,7 @@ impl Breakers {
         now: Instant,
     ) -> Result<Permit<'_>, ModelFailure> {
         if target.options.get("circuit_breaker") == Some(&Value::Bool(false)) || target.kind == "scripted" {
-            return Ok(Permit { held: None });
+            return Ok(Permit { held: None, began: now });
         }
         let key = (target.tenant_id, target.name.clone(), request.model.clone());
         let mut all = self.all();
@@ -63,7 +63,7 @@ impl Breakers {
             Some(breaker) => breaker.admit(now).map_err(|left| held(breaker.failures, left))?,
             None => false,
         };
-        Ok(Permit { held: Some((self, key, is_trial)) })
+        Ok(Permit { held: Some((self, key, is_trial)), began: now })
     }
 
     fn failed(&self, key: Key, is_trial: bool, now: Instant) {
@@ -119,6 +119,7 @@ fn held(failures: u32, left: Duration) -> ModelFailure {
 #[derive(Debug)]
 pub(crate) struct Permit<'b> {
     held: Option<(&'b Breakers, Key, bool)>,
+    began: Instant,
 }
 
 impl Permit<'_> {
@@ -126,9 +127,13 @@ impl Permit<'_> {
     pub(crate) fn settle(self, answer: &Result<ModelReply, ModelFailure>, patience: &Patience, now: Instant) {
         let Some((breakers, key, is_trial)) = self.held else { return };
         match answer {
-            Err(failure) if tells_of_trouble(failure, patience) => breakers.failed(key, is_trial, now),
-            // A time-out of an impatient agent says neither.
-            Err(ModelFailure { kind: FailureKind::Passing, status: None, .. }) => {}
+            Err(failure) if tells_of_trouble(failure) => {
+                let shortest = patience.total.min(patience.first).min(patience.idle);
+                // A time-out of an impatient agent says neither.
+                if shortest >= TELLING || now.saturating_duration_since(self.began) < shortest {
+                    breakers.failed(key, is_trial, now);
+                }
+            }
             // Whatever else it said, it answered.
             _ => drop(breakers.all().remove(&key)),
         }
@@ -137,12 +142,8 @@ impl Permit<'_> {
 
 /// Whether the provider is in trouble: it can't be reached, breaks off, or says so. One that asks for patience (408, 409,
 /// 429) works.
-fn tells_of_trouble(failure: &ModelFailure, patience: &Patience) -> bool {
-    match (failure.kind, failure.status) {
-        (FailureKind::Passing, None) => patience.total.min(patience.first).min(patience.idle) >= TELLING,
-        (FailureKind::Passing, Some(status)) => !matches!(status, 408 | 409 | 425 | 429),
-        _ => false,
-    }
+fn tells_of_trouble(failure: &ModelFailure) -> bool {
+    failure.kind == FailureKind::Passing && !matches!(failure.status, Some(408 | 409 | 425 | 429))
 }
 
 #[cfg(test)]
@@ -219,7 +220,8 @@ mod tests {
         }
         for _ in 0..2 * FAILURES {
             let permit = breakers.admit(&target(1, "main"), &request("m"), now).expect("let through");
-            permit.settle(&failed(None), &Patience::total(Duration::from_millis(100)), now);
+            let short = Duration::from_millis(100);
+            permit.settle(&failed(None), &Patience::total(short), now + short);
         }
         for _ in 0..2 * FAILURES {
             drop(breakers.admit(&target(1, "main"), &request("m"), now).expect("let through"));
@@ -227,6 +229,11 @@ mod tests {
         let refused = Err(failure::of(FailureKind::Refused, Some(400), "no"));
         assert_eq!(attempt(&breakers, &refused, now), Ok(()));
         assert!(breakers.all().is_empty());
+        for _ in 0..FAILURES {
+            let permit = breakers.admit(&target(1, "main"), &request("m"), now).expect("let through");
+            permit.settle(&failed(None), &Patience::total(Duration::from_millis(100)), now);
+        }
+        assert!(attempt(&breakers, &replied(), now).is_err(), "no connection is no time-out");
     }
 
     #[test]

@@ -96,6 +96,14 @@ fn status_of(error: &Value) -> Option<u16> {
         {
             return Some(400);
         }
+        let word = [&error["type"], code].into_iter().find_map(|word| match word.as_str()? {
+            "rate_limit_exceeded" => Some(429),
+            "server_error" => Some(500),
+            _ => None,
+        });
+        if word.is_some() {
+            return word;
+        }
         Some(match error["type"].as_str()? {
             "authentication_error" => 401,
             "permission_error" => 403,
@@ -343,7 +351,8 @@ mod tests {
         for (error, status, kind) in [
             (json!({"message": "overloaded", "code": 503}), 503, FailureKind::Passing),
             (json!({"message": "no", "code": "401"}), 401, FailureKind::Unusable),
-            (json!({"message": "slow down", "code": "rate_limit_exceeded"}), 200, FailureKind::Passing),
+            (json!({"message": "slow down", "code": "rate_limit_exceeded"}), 429, FailureKind::Passing),
+            (json!({"message": "sorry", "code": "server_error"}), 500, FailureKind::Passing),
             (json!({"code": "invalid_prompt", "message": "no"}), 400, FailureKind::Refused),
             (
                 json!({"code": null, "type": "invalid_request_error", "message": "no"}),

@@ -81,6 +81,7 @@ impl TenantTx {
         .map_err(store_error)?;
         Ok(row.map(|row| EventsEnd { last_seq: row.event_seq, complete: row.complete }))
     }
+
     /// The newest event at `upto` or before it that tells of an attempt on the model.
     ///
     /// # Errors

@@ -65,11 +65,11 @@ pub(super) fn select(source: &Source, layout: &Layout<'_>) -> Result<Selected, C
     let all = layout.all_tokens();
     let room = source.counted_room().saturating_sub(source.fixed.total());
     let room = if source.shrink { room.min(all / 2) } else { room };
-    if all > room && source.overflow == Overflow::Stop {
+    if all > room && source.overflow == Overflow::Stop && !source.lenient {
         return Err(source.overflow_of(all));
     }
     let always = layout.always_tokens();
-    if always > room && !source.shrink {
+    if always > room && !source.shrink && !source.lenient {
         return Err(source.overflow_of(always));
     }
     let with_summary = always + layout.summary_tokens();

@@ -49,7 +49,15 @@ fn summed_up(history: &mut Vec<Message>, upto: usize, version: u32) {
 
 fn source(max_tokens: u64, overflow: Overflow, shrink: bool) -> Source {
     let fixed = Fixed { instructions: 2, tools: 0, output_schema: 0 };
-    Source { fixed, counter: Counter::Estimate, corrected_by: 1_000, max_tokens, overflow, shrink }
+    Source {
+        fixed,
+        counter: Counter::Estimate,
+        corrected_by: 1_000,
+        max_tokens,
+        overflow,
+        shrink,
+        lenient: false,
+    }
 }
 
 fn layout(history: &[Message]) -> Layout<'_> {
@@ -90,6 +98,20 @@ fn the_oldest_turns_go_first_and_are_named() {
     assert_eq!(few.messages.len() + few.manifest.omitted.len(), history.len());
     assert!(few.manifest.tokens <= 60 && reasons(&few).iter().all(|why| *why == "over the token budget"));
     assert!(build(&source(60, Overflow::Stop, false), &history).is_err());
+}
+
+/// A fallback may count more tokens of what fitted the model before it.
+#[test]
+fn a_fallback_is_shown_what_must_be_shown() {
+    let history = history("ua2ua", 10);
+    let lenient = |overflow| Source { lenient: true, ..source(5, overflow, false) };
+    for overflow in [Overflow::Stop, Overflow::DropOldest] {
+        assert!(build(&source(5, overflow, false), &history).is_err());
+        let built = build(&lenient(overflow), &history).expect("it is asked all the same");
+        let newest = history.last().map(|message| message.id);
+        assert_eq!(built.messages.last().map(|message| message.id), newest);
+        assert!(built.manifest.tokens > 5, "and the manifest says how large it is");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Scene;
+use crate::model::FailureKind;
 use crate::registry::Validation;
 use crate::run::{Event, NewCall, ReplyFacts};
 
@@ -11,6 +12,12 @@ pub(super) fn attempt(scene: &Scene<'_>, event: &Event) -> Option<Value> {
     let mut told = match event {
         Event::ModelReplied { reply, calls, .. } => replied(reply, calls),
         Event::Summarized { reply, .. } => replied(reply, &[]),
+        // Nobody was asked.
+        Event::ModelFailed { failure, .. } | Event::SummaryFailed { failure, .. }
+            if failure.kind == FailureKind::Held =>
+        {
+            return None;
+        }
         Event::ModelFailed { failure, .. } | Event::SummaryFailed { failure, .. } => json!({"error": {
             "kind": failure.kind, "status": failure.status, "message": failure.message,
         }}),

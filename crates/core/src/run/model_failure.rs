@@ -24,14 +24,7 @@ impl Machine<'_> {
         duration_ms: u64,
     ) -> Legal {
         self.model_was_asked("ModelFailed")?;
-        if let Some(usage) = &failure.usage {
-            self.state.used.add(usage, cost_microusd);
-        }
-        self.state.model.attempts += 1;
-        // Where nobody was asked, only the run's time is used up.
-        if failure.kind != FailureKind::Held {
-            self.state.model.on_target += 1;
-        }
+        self.count_failure(&failure, cost_microusd);
         let left = self.time_left_ms();
         let next = after_failure(&self.config.registry.spec.model, &self.state.model, &failure, left, jitter);
         self.note_failure(&failure, cost_microusd, duration_ms, next);
@@ -40,8 +33,7 @@ impl Machine<'_> {
                 self.state.model.not_before = Some(self.at.saturating_add_unsigned(ms));
             }
             AfterFailure::Fallback => {
-                self.state.model.target += 1;
-                self.state.model.on_target = 0;
+                self.next_target();
                 // Another model counts and charges otherwise.
                 self.state.phase = Phase::Rebuild;
             }
@@ -72,6 +64,30 @@ impl Machine<'_> {
         }
         self.check_purse_before_retry();
         Ok(())
+    }
+
+    /// The next target begins anew: what the one before couldn't take it may.
+    pub(super) fn next_target(&mut self) {
+        let model = &mut self.state.model;
+        model.target += 1;
+        model.on_target = 0;
+        model.held = 0;
+        model.shrunk = false;
+        model.cap_cut = false;
+    }
+
+    /// An attempt came to nothing. Where nobody was asked it is a wait, of which there may be more.
+    pub(super) fn count_failure(&mut self, failure: &ModelFailure, cost_microusd: u64) {
+        if let Some(usage) = &failure.usage {
+            self.state.used.add(usage, cost_microusd);
+        }
+        let model = &mut self.state.model;
+        model.attempts += 1;
+        if failure.kind == FailureKind::Held {
+            model.held += 1;
+        } else {
+            model.on_target += 1;
+        }
     }
 
     fn note_failure(

@@ -114,6 +114,13 @@ impl Machine<'_> {
             (Phase::Model, Event::ModelFailed { failure, cost_microusd, jitter, duration_ms, .. }) => {
                 self.model_failed(failure, cost_microusd, jitter, duration_ms)
             }
+            // Older servers asked a fallback without building its context anew, and their journals are still read.
+            (Phase::Rebuild, event @ (Event::ModelReplied { .. } | Event::ModelFailed { .. }))
+                if self.state.model.target > 0 && !self.state.model.shrunk =>
+            {
+                self.state.phase = Phase::Model;
+                self.apply(event)
+            }
             (_, event @ (Event::ModelReplied { .. } | Event::ModelFailed { .. })) => {
                 Err(self.illegal(name(&event)))
             }

@@ -11,9 +11,8 @@ use super::step::{Legal, Machine};
 use crate::budget::{Estimate, MAX_COUNT, OnExhausted, before_model_call};
 use crate::id::MessageId;
 use crate::message::{Message, Role, Summary};
-use crate::model::{FailureKind, ModelFailure, Usage};
+use crate::model::{ModelFailure, Usage};
 use crate::model_retry::{AfterFailure, Progress, after_failure};
-use crate::reply::ReplyKind;
 
 /// Summaries that are made before one step: the history goes in bites.
 const MOST_BEFORE_A_STEP: u32 = 8;
@@ -95,15 +94,8 @@ impl Machine<'_> {
         // What is sent for a summary is shortened, so it says nothing of how the provider counts.
         self.state.used.add(&reply.usage, reply.cost_microusd);
         self.state.model.attempts += 1;
-        let useless = match reply.kind {
-            ReplyKind::Final => None,
-            ReplyKind::Truncated => Some("reply_truncated"),
-            ReplyKind::Empty => Some("empty_reply"),
-            ReplyKind::Refusal => Some("model_refusal"),
-            ReplyKind::Calls => Some("calls_instead_of_text"),
-        };
         let told = self.attempt_data(Some(&reply.usage), reply.cost_microusd, reply.duration_ms);
-        match (useless, self.state.summing.task.take()) {
+        match (reply.kind.summary_fault(), self.state.summing.task.take()) {
             (None, Some(task)) => self.keep_summary(reply, &task, told),
             (why, _) => {
                 self.summary_failed_event(told, why.unwrap_or("empty_reply"), None);
@@ -141,13 +133,7 @@ impl Machine<'_> {
         duration_ms: u64,
     ) -> Legal {
         self.model_was_asked("SummaryFailed")?;
-        if let Some(usage) = &failure.usage {
-            self.state.used.add(usage, cost_microusd);
-        }
-        self.state.model.attempts += 1;
-        if failure.kind != FailureKind::Held {
-            self.state.model.on_target += 1;
-        }
+        self.count_failure(failure, cost_microusd);
         let (spec, left) = (&self.config.registry.spec.model, self.time_left_ms());
         let next = after_failure(spec, &self.state.model, failure, left, jitter);
         let mut told = self.attempt_data(failure.usage.as_ref(), cost_microusd, duration_ms);
@@ -164,10 +150,11 @@ impl Machine<'_> {
             AfterFailure::Retry(ms) => {
                 self.state.model.not_before = Some(self.at.saturating_add_unsigned(ms))
             }
-            AfterFailure::Fallback => {
-                self.state.model.target += 1;
-                self.state.model.on_target = 0;
+            // What another model charges isn't known here, so where money is limited it is not asked for a summary.
+            AfterFailure::Fallback if self.state.budgets.max_cost_microusd.is_some() => {
+                self.give_up_summary()
             }
+            AfterFailure::Fallback => self.next_target(),
             AfterFailure::Shrink => self.state.model.shrunk = true,
             AfterFailure::CutCap => self.state.model.cap_cut = true,
             AfterFailure::ContextOverflow | AfterFailure::Refusal | AfterFailure::End(_) => {

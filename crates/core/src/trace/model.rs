@@ -44,7 +44,7 @@ pub(super) fn attempt(frame: &Frame, told: &Told<'_>) -> Option<Span> {
             let span = base(frame, told, Some(at.saturating_sub_unsigned(reply.duration_ms)))
                 .maybe("gen_ai.provider.name", reply.wire.as_deref().map(provider))
                 .maybe("gen_ai.response.finish_reasons", reasons(reply))
-                .error(summary_fault(reply.kind));
+                .error(reply.kind.summary_fault());
             Some(usage(span, &reply.usage, reply.cost_microusd).done())
         }
         // It may or may not have been answered; nobody will know.
@@ -104,17 +104,6 @@ fn fault(reply: &ReplyFacts) -> Option<&'static str> {
         ReplyKind::Refusal => Some("model_refusal"),
         ReplyKind::Final if reply.output_fault.is_some() => Some("output_invalid"),
         ReplyKind::Final | ReplyKind::Calls => None,
-    }
-}
-
-/// Why a reply is no summary.
-fn summary_fault(kind: ReplyKind) -> Option<&'static str> {
-    match kind {
-        ReplyKind::Final => None,
-        ReplyKind::Truncated => Some("reply_truncated"),
-        ReplyKind::Empty => Some("empty_reply"),
-        ReplyKind::Refusal => Some("model_refusal"),
-        ReplyKind::Calls => Some("calls_instead_of_text"),
     }
 }
 

@@ -138,6 +138,7 @@ fn what_a_model_did_it_does_again() {
             "404 \"an address that may not be called\" null",
         ),
         (failed("refused", json!(422), "HTTP 422: no"), "422 \"no\" null"),
+        (failed("filtered", json!(200), "no"), "400 \"no\" \"content_filter\""),
         (
             failed("context_overflow", json!(413), "HTTP 413: too long"),
             "400 \"HTTP 413: too long\" \"context_length_exceeded\"",

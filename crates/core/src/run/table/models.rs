@@ -45,6 +45,34 @@ fn a_fallback_is_estimated_anew() {
     assert_eq!(trial.told(EventType::StepStarted).len(), 1, "it is the same step");
 }
 
+/// Journals of older servers have no context between the two.
+#[test]
+fn a_fallback_may_have_replied_without_a_context_of_its_own() {
+    let mut trial = Trial::begun(&json!({}));
+    trial.model_fails(FailureKind::Unusable, 401);
+    assert_eq!(trial.state.phase, Phase::Rebuild);
+    let replied = trial.replied(&said("Done.", &[]), false);
+    trial.must(replied);
+    assert_eq!(trial.end().0, "final_answer");
+}
+
+/// What was shown to the model before is shown to its fallback, however that counts.
+#[test]
+fn a_fallback_begins_anew() {
+    let mut trial =
+        Trial::begun(&json!({"model": {"provider": "main", "model": "m", "retry": {"max_attempts": 1},
+        "fallbacks": [{"provider": "alt", "model": "n"}]}}));
+    trial.model_fails(FailureKind::ContextOverflow, 400);
+    trial.model_fails(FailureKind::CapOverWindow, 400);
+    trial.model_fails(FailureKind::Passing, 503);
+    let model = &trial.state.model;
+    assert_eq!((model.target, model.on_target, model.shrunk, model.cap_cut), (1, 0, false, false));
+    trial.model_fails(FailureKind::ContextOverflow, 400);
+    assert!(trial.state.model.shrunk && trial.state.phase == Phase::Rebuild);
+    trial.replies(&said("Done.", &[]));
+    assert_eq!(trial.end().0, "final_answer");
+}
+
 /// Where nobody was asked there was no attempt: a run waits for its provider as long as it has time.
 #[test]
 fn waiting_for_a_provider_takes_no_attempts() {

@@ -158,15 +158,18 @@ impl RecordedError {
     /// An answer that means the same.
     fn again(&self) -> What {
         let status = match (self.kind.as_str(), self.status) {
-            ("context_overflow" | "cap_over_window", _) => 400,
+            ("context_overflow" | "cap_over_window" | "filtered", _) => 400,
             (_, Some(status @ 300..=599)) => status,
             ("unusable", _) => 404,
             ("refused" | "exhausted", _) => 400,
             // The line was cut, or nothing came in time.
             _ => return What::Drop,
         };
-        let code =
-            if self.kind == "context_overflow" { json!("context_length_exceeded") } else { Value::Null };
+        let code = match self.kind.as_str() {
+            "context_overflow" => json!("context_length_exceeded"),
+            "filtered" => json!("content_filter"),
+            _ => Value::Null,
+        };
         let said = self.message.strip_prefix(&format!("HTTP {status}")).unwrap_or(&self.message);
         let message = match said.trim_start_matches(": ") {
             _ if self.kind == "cap_over_window" => "max_tokens is too large: it exceeds the maximum",

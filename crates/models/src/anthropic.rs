@@ -32,32 +32,17 @@ mod tools;
 mod turns;
 mod usage;
 
-use answerable_core::model::{ModelFailure, ModelReply, ModelRequest};
+use answerable_core::model::ModelRequest;
 use answerable_core::provider::{AnthropicOptions, read_options};
-use answerable_ports::{DeltaSink, ModelTarget, Patience};
-use answerable_tools::GuardedClient;
 use serde_json::{Map, Value};
 
 use crate::assembly::Assembly;
-use crate::exchange::{self, Outgoing};
-use crate::secrets;
+use crate::exchange::Outgoing;
 use crate::words::Words;
 use pieces::Pieces;
 
 /// The name of this wire in stored messages.
 const WIRE: &str = "anthropic";
-
-/// One attempt.
-pub(crate) async fn ask(
-    client: &GuardedClient,
-    target: &ModelTarget,
-    request: &ModelRequest,
-    patience: Patience,
-    deltas: &dyn DeltaSink,
-) -> Result<ModelReply, ModelFailure> {
-    let pieces = pieces(Words::new(secrets::of_replies(target), deltas));
-    exchange::ask(client, (target, request), outgoing(request, &target.options), pieces, patience).await
-}
 
 /// What is sent, under the provider's switches.
 pub(crate) fn outgoing(request: &ModelRequest, options: &Map<String, Value>) -> Outgoing {

@@ -48,6 +48,7 @@ use async_trait::async_trait;
 
 use breaker::Breakers;
 use names::Names;
+use words::Words;
 
 /// Asks whatever kind of provider a target is.
 #[derive(Debug, Clone)]
@@ -70,12 +71,21 @@ impl Models {
         patience: Patience,
         deltas: &dyn DeltaSink,
     ) -> Result<ModelReply, ModelFailure> {
+        let words = Words::new(secrets::of_replies(target), deltas);
+        let (client, asked, options) = (&self.client, (target, request), &target.options);
         match target.kind.as_str() {
-            "openai_chat" => openai_chat::ask(&self.client, target, request, patience, deltas).await,
-            "openai_responses" => {
-                openai_responses::ask(&self.client, target, request, patience, deltas).await
+            "openai_chat" => {
+                let (sent, pieces) = (openai_chat::outgoing(request, options), openai_chat::pieces(words));
+                exchange::ask(client, asked, sent, pieces, patience).await
             }
-            "anthropic" => anthropic::ask(&self.client, target, request, patience, deltas).await,
+            "openai_responses" => {
+                let sent = openai_responses::outgoing(request, options);
+                exchange::ask(client, asked, sent, openai_responses::pieces(words), patience).await
+            }
+            "anthropic" => {
+                let (sent, pieces) = (anthropic::outgoing(request, options), anthropic::pieces(words));
+                exchange::ask(client, asked, sent, pieces, patience).await
+            }
             "scripted" => scripted::ask(target, request, patience.total, deltas).await,
             other => {
                 let message = format!("this server knows no providers of kind {other}");

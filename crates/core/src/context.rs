@@ -21,6 +21,7 @@ use crate::run::{Phase, RunState};
 use crate::tokens::Counter;
 
 pub use manifest::{Manifest, Omitted, PartTokens};
+pub(crate) use sizes::FixedSizes;
 pub use sizes::{Fixed, Sizes};
 pub use summary::{Plan, SummaryText, summary_request};
 
@@ -84,7 +85,7 @@ impl Source {
 
 /// What a run in this state asks next, at a step's boundary or where its open step is asked again.
 pub fn next(registry: &Registry, state: &RunState, history: &[Message], sizes: &Sizes) -> Next {
-    let source = source_of_turn(registry, state, sizes);
+    let source = source_of_turn(registry, state);
     let layout = Layout::of(history, sizes.messages(source.counter, history));
     let may_sum_up = source.overflow == Overflow::Summarize
         && state.phase == Phase::Boundary
@@ -95,7 +96,9 @@ pub fn next(registry: &Registry, state: &RunState, history: &[Message], sizes: &
     match select(&source, &layout) {
         Ok(selected) => {
             let size = source.size(selected.tokens() + source.fixed.total());
-            Next::Turn(manifest::manifest(&source, &layout, &selected), size)
+            let missing_servers = state.tools.as_ref().map(|tools| tools.missing.clone()).unwrap_or_default();
+            let manifest = manifest::manifest(&source, &layout, &selected);
+            Next::Turn(Manifest { missing_servers, ..manifest }, size)
         }
         Err(overflow) => Next::Overflow(overflow),
     }
@@ -111,12 +114,12 @@ pub fn messages_of_turn(
     history: &[Message],
     sizes: &Sizes,
 ) -> Result<Vec<Message>, ContextOverflow> {
-    let source = source_of_turn(registry, state, sizes);
+    let source = source_of_turn(registry, state);
     let layout = Layout::of(history, sizes.messages(source.counter, history));
     select(&source, &layout).map(|selected| selected.messages(&layout))
 }
 
-fn source_of_turn(registry: &Registry, state: &RunState, sizes: &Sizes) -> Source {
+fn source_of_turn(registry: &Registry, state: &RunState) -> Source {
     let spec = &registry.spec;
     // A new step begins afresh; only within one a provider's word that it was too long counts.
     let shrink = state.model.shrunk && state.phase != Phase::Boundary;
@@ -127,7 +130,7 @@ fn source_of_turn(registry: &Registry, state: &RunState, sizes: &Sizes) -> Sourc
         // Whoever is asked, and whatever was learnt meanwhile: the step shows what its manifest says.
         (state.estimate.counter, state.estimate.correction())
     };
-    let fixed = sizes.fixed(counter, registry);
+    let fixed = registry.fixed.of(counter, registry);
     let (max_tokens, overflow) = (spec.context.max_tokens, spec.context.overflow);
     let lenient = state.model.target > 0 && state.phase != Phase::Boundary;
     Source { fixed, counter, corrected_by, max_tokens, overflow, shrink, lenient }

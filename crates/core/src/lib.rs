@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod attachments;
 pub mod budget;
+pub mod catalog;
 pub mod context;
 pub mod correction;
 pub mod eval_case;
@@ -31,6 +32,7 @@ pub mod text;
 pub mod tokens;
 pub mod tool;
 pub mod trace;
+pub mod workspace;
 
 pub use field_error::FieldError;
 

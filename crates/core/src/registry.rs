@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::{AgentSpec, ToolSpec};
+use crate::context::FixedSizes;
 use crate::model::ToolOffer;
 use crate::permission::{CompiledPolicy, Owner};
 use crate::schema::Schema;
@@ -20,6 +21,7 @@ pub struct Registry {
     pub policy: CompiledPolicy,
     schemas: HashMap<String, Schema>,
     output: Option<Schema>,
+    pub(crate) fixed: FixedSizes,
 }
 
 /// What validation made of a call (contract, "ToolCall").
@@ -78,7 +80,9 @@ impl Registry {
             None
         });
         match CompiledPolicy::compile(&spec.policy, Owner::Agent) {
-            Ok(policy) if errors.is_empty() => Ok(Self { spec, policy, schemas, output }),
+            Ok(policy) if errors.is_empty() => {
+                Ok(Self { spec, policy, schemas, output, fixed: FixedSizes::default() })
+            }
             Ok(_) => Err(errors),
             Err(faults) => Err(errors
                 .into_iter()

@@ -11,7 +11,7 @@ use crate::{json, text};
 /// Calls of one reply that are taken; providers take no more in one message.
 pub const MAX_CALLS: usize = 128;
 /// Code points that are kept of a tool's name or a call's id as the model wrote them.
-const MAX_NAME: usize = 256;
+pub(crate) const MAX_NAME: usize = 256;
 
 /// A cap below this tells nothing by itself: some providers take none so small, and are sent a larger one.
 const TELLING_CAP: u64 = 16;
@@ -147,11 +147,23 @@ fn believable_usage(reply: &ModelReply, estimated_input: u64) -> Usage {
     }
 }
 
-/// A name that providers take back in a history, for one that the model made up.
+/// Characters that stay of a name that is replaced; the rest tells it from others.
+const KEPT: usize = 51;
+/// Digits of the hash that tell it from others.
+const HASH: usize = 12;
+
+/// The name of a tool as providers take it: letters, digits, `_` and `-`, 64 at most. One that isn't is replaced, and two
+/// that look alike then are told apart by a hash.
 pub fn legal_name(name: &str) -> String {
-    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    let name: String = name.chars().map(legal).take(64).collect();
-    if name.is_empty() { "unnamed".into() } else { name }
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.len() <= 64 && name.chars().all(is_legal) {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().map(|c| if is_legal(c) { c } else { '_' }).take(KEPT).collect();
+    let kept = if kept.is_empty() { "unnamed" } else { &kept };
+    let hash = json::sha256_hex(name.as_bytes());
+    let hash = hash.rsplit(':').next().unwrap_or_default();
+    format!("{kept}_{}", text::head(hash, HASH))
 }
 
 #[cfg(test)]
@@ -246,8 +258,13 @@ mod tests {
 
     #[test]
     fn names_are_made_legal() {
-        assert_eq!(legal_name("look around!"), "look_around_");
-        assert_eq!(legal_name(""), "unnamed");
-        assert_eq!(legal_name(&"x".repeat(200)).len(), 64);
+        for name in ["look around!", "look_around?", "", "a/b", "a.b", "é", &"x".repeat(200), &"x".repeat(65)]
+        {
+            let legal = legal_name(name);
+            assert!(legal.len() <= 64 && legal != name && legal_name(&legal) == legal, "{legal}");
+        }
+        assert_ne!(legal_name("look around!"), legal_name("look around?"));
+        assert!(legal_name("look around!").starts_with("look_around__"));
+        assert_eq!(legal_name(&"x".repeat(64)), "x".repeat(64));
     }
 }

@@ -128,6 +128,33 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_any_size_are_judged() {
+        for schema in [
+            r#"{"type": "integer"}"#,
+            r#"{"multipleOf": 0.01}"#,
+            r#"{"multipleOf": 1e-400}"#,
+            r#"{"multipleOf": 1e400}"#,
+            r#"{"maximum": 1e999999999}"#,
+            r#"{"exclusiveMinimum": -1e-999999999}"#,
+            r#"{"const": 1e999999999}"#,
+            r#"{"enum": [1, 1e308]}"#,
+            r#"{"type": "array", "uniqueItems": true, "maxItems": 1e3}"#,
+        ] {
+            let Ok(schema) = Schema::compile(&crate::json::parse(schema).expect("JSON")) else { continue };
+            for instance in [
+                "1e999999999",
+                "-1e-999999999",
+                "1e400",
+                "[1e999999999, 1e999999998]",
+                "12345678901234567890",
+            ] {
+                let instance = crate::json::parse(instance).expect("JSON");
+                assert_eq!(schema.fits(&instance), schema.findings(&instance).is_empty(), "{instance}");
+            }
+        }
+    }
+
+    #[test]
     fn other_drafts_are_read_as_they_are() {
         let schema = json!({"$schema": "http://json-schema.org/draft-07/schema#",
             "properties": {"both": {"items": [{"type": "integer"}, {"type": "string"}], "additionalItems": false}}});

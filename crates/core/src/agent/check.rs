@@ -4,28 +4,22 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::{AgentSpec, HttpSpec, ToolKind, ToolSpec};
-use crate::template::{Slot, Template};
+use super::check_tool::{check_running, check_tool};
+use super::{AgentSpec, McpTool};
 use crate::{FieldError, budget, loop_guard};
 
 /// Most tools of an agent; as many as providers take.
-const MAX_TOOLS: usize = 128;
+pub(crate) const MAX_TOOLS: usize = 128;
 /// Bytes of the instructions.
 const MAX_INSTRUCTIONS: usize = 256 * 1024;
 /// Most attempts of a tool or on a model.
-const MAX_ATTEMPTS: u32 = 100;
-/// Longest output that a model is shown.
-const MAX_OUTPUT_CHARS: usize = 1_000_000;
+pub(super) const MAX_ATTEMPTS: u32 = 100;
 /// Longest attempt on a model: an hour.
 const MAX_MODEL_TIMEOUT_MS: u64 = 3_600_000;
-/// Longest attempt of an http tool: an hour.
-const MAX_HTTP_TIMEOUT_MS: u64 = 3_600_000;
 /// Most JSON pointers to what is left out of spans.
 const MAX_REDACTIONS: usize = 100;
 /// Bytes of such a pointer.
 const MAX_POINTER: usize = 1_000;
-/// Bytes of a tool's description.
-const MAX_DESCRIPTION: usize = 16 * 1024;
 
 /// Every fault of an agent whose schemas are looked at elsewhere ([`crate::registry::Registry::compile`]).
 pub fn check(agent: &AgentSpec) -> Vec<FieldError> {
@@ -35,6 +29,7 @@ pub fn check(agent: &AgentSpec) -> Vec<FieldError> {
     budget::check(&agent.budgets, "/budgets", &mut errors);
     check_limits(agent, &mut errors);
     check_trace(agent, &mut errors);
+    check_mcp(agent, &mut errors);
     if agent.tools.len() > MAX_TOOLS {
         errors.push(FieldError::new("/tools", format!("at most {MAX_TOOLS} tools")));
     }
@@ -56,8 +51,33 @@ fn check_names(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
     if agent.instructions.len() > MAX_INSTRUCTIONS {
         errors.push(FieldError::new("/instructions", format!("at most {MAX_INSTRUCTIONS} bytes")));
     }
-    if !agent.mcp.is_empty() {
-        errors.push(FieldError::new("/mcp", "MCP servers are not available in this version"));
+}
+
+/// Most entries of `mcp`.
+const MAX_MCP: usize = 32;
+/// Most globs of one of them.
+const MAX_GLOBS: usize = 200;
+
+fn check_mcp(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
+    if agent.mcp.len() > MAX_MCP {
+        errors.push(FieldError::new("/mcp", format!("at most {MAX_MCP} entries")));
+    }
+    for (i, server) in agent.mcp.iter().enumerate() {
+        let at = format!("/mcp/{i}");
+        if server.allow.len() > MAX_GLOBS
+            || server.allow.iter().any(|glob| glob.is_empty() || glob.len() > 200)
+        {
+            let message = format!("at most {MAX_GLOBS} globs of 1 to 200 bytes");
+            errors.push(FieldError::new(format!("{at}/allow"), message));
+        }
+        // The same rules as for a tool that is written out.
+        let like = server.defaults.tool(
+            "x".into(),
+            String::new(),
+            Value::Null,
+            McpTool { server: server.server.clone(), tool: "x".into() },
+        );
+        check_running(&like, &format!("{at}/defaults"), errors);
     }
 }
 
@@ -137,156 +157,6 @@ fn check_limits(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_tool(agent: &AgentSpec, tool: &ToolSpec, at: &str, errors: &mut Vec<FieldError>) {
-    let mut fault =
-        |field: &str, message: &str| errors.push(FieldError::new(format!("{at}/{field}"), message));
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.chars().all(legal) {
-        fault("name", "must match ^[A-Za-z0-9_-]{1,64}$");
-    }
-    if tool.description.len() > MAX_DESCRIPTION {
-        fault("description", "at most 16384 bytes");
-    }
-    if tool.retry.max_attempts == 0 || tool.retry.max_attempts > MAX_ATTEMPTS {
-        fault("retry/max_attempts", "must be 1 to 100");
-    }
-    // A client has a month; a request that is held for longer than an hour is cut by somebody on the way.
-    let longest =
-        if tool.kind == ToolKind::Client { 30 * super::MAX_TOOL_TIMEOUT_MS } else { MAX_HTTP_TIMEOUT_MS };
-    if tool.timeout_ms.is_some_and(|ms| ms == 0 || ms > longest) {
-        fault("timeout_ms", &format!("must be 1 to {longest}"));
-    }
-    if tool.output.max_chars == 0 || tool.output.max_chars > MAX_OUTPUT_CHARS {
-        fault("output/max_chars", "must be 1 to 1000000");
-    }
-    match (tool.kind, &tool.http) {
-        (ToolKind::Http, Some(http)) => check_http(http, at, errors),
-        (ToolKind::Http, None) => fault("http", "a tool of kind http needs it"),
-        (ToolKind::Client, Some(_)) => fault("http", "only a tool of kind http has it"),
-        (ToolKind::Client, None) => {}
-        _ => fault("kind", "this kind is not available in this version; there are http and client"),
-    }
-    check_key(tool, at, errors);
-    check_reconcile(agent, tool, at, errors);
-}
-
-fn check_http(http: &HttpSpec, at: &str, errors: &mut Vec<FieldError>) {
-    let here = format!("{at}/http/url");
-    match Template::parse(&http.url) {
-        Err(error) => errors.push(FieldError::new(&here, error.to_string())),
-        Ok(template) if template.secrets().next().is_some() => {
-            errors.push(FieldError::new(&here, "secrets may stand in headers only"));
-        }
-        Ok(_) => check_url(&http.url, &here, errors),
-    }
-    for (name, text) in &http.headers {
-        let here = format!("{at}/http/headers/{}", crate::field_error::pointer_token(name));
-        let legal = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-        if name.is_empty() || !name.chars().all(legal) {
-            errors.push(FieldError::new(&here, "not a header's name"));
-        }
-        if is_reserved(name) {
-            errors.push(FieldError::new(&here, "this header is set by the runtime"));
-        }
-        if let Err(error) = Template::parse(text) {
-            errors.push(FieldError::new(&here, error.to_string()));
-        } else if text.contains(['\r', '\n', '\0']) {
-            errors.push(FieldError::new(&here, "a header has no line ends"));
-        }
-    }
-}
-
-/// Headers that tell the tool's owner what is called by whom; no agent may write them.
-fn is_reserved(name: &str) -> bool {
-    const RESERVED: [&str; 12] = [
-        "host",
-        "content-length",
-        "transfer-encoding",
-        "connection",
-        "idempotency-key",
-        "x-run-id",
-        "x-tool-call-id",
-        "x-attempt",
-        "traceparent",
-        "webhook-id",
-        "webhook-timestamp",
-        "webhook-signature",
-    ];
-    RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
-}
-
-/// An address that outgoing calls may have: http or https, with a fixed host and no user.
-fn check_url(text: &str, at: &str, errors: &mut Vec<FieldError>) {
-    let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
-    let authority = after_scheme.split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.contains("{{") {
-        errors.push(FieldError::new(at, "the host can't be a template"));
-        return;
-    }
-    match url::Url::parse(&text.replace("{{", "").replace("}}", "")) {
-        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
-            errors.push(FieldError::new(at, "an address has no user; credentials belong into headers"));
-        }
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {}
-        Ok(_) => errors.push(FieldError::new(at, "must be an http or https address")),
-        Err(error) => errors.push(FieldError::new(at, format!("not an address: {error}"))),
-    }
-}
-
-fn check_key(tool: &ToolSpec, at: &str, errors: &mut Vec<FieldError>) {
-    let Some(key) = &tool.idempotency_key else { return };
-    let here = format!("{at}/idempotency_key");
-    match Template::parse(key) {
-        Err(error) => errors.push(FieldError::new(here, error.to_string())),
-        Ok(template) => {
-            if template.slots().any(|slot| matches!(slot, Slot::Secret(_) | Slot::IdempotencyKey)) {
-                errors.push(FieldError::new(here, "a key is made of input and context only"));
-            }
-        }
-    }
-}
-
-fn check_reconcile(agent: &AgentSpec, tool: &ToolSpec, at: &str, errors: &mut Vec<FieldError>) {
-    let Some(reconcile) = &tool.reconcile else { return };
-    match agent.tools.iter().find(|other| other.name == reconcile.tool) {
-        Some(other) if !other.writes() && other.kind == ToolKind::Http => {}
-        Some(_) => {
-            errors.push(FieldError::new(
-                format!("{at}/reconcile/tool"),
-                "must be an http tool without side effect",
-            ));
-        }
-        None => errors.push(FieldError::new(format!("{at}/reconcile/tool"), "the agent has no such tool")),
-    }
-    if !reconcile.input.is_object() {
-        errors.push(FieldError::new(format!("{at}/reconcile/input"), "must be an object"));
-    }
-    check_templates(&reconcile.input, &format!("{at}/reconcile/input"), errors);
-}
-
-fn check_templates(value: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    match value {
-        Value::String(text) => match Template::parse(text) {
-            Err(error) => errors.push(FieldError::new(at, error.to_string())),
-            Ok(template) if template.secrets().next().is_some() => {
-                errors.push(FieldError::new(at, "secrets may stand in headers only"));
-            }
-            Ok(_) => {}
-        },
-        Value::Array(items) => {
-            for (i, item) in items.iter().enumerate() {
-                check_templates(item, &format!("{at}/{i}"), errors);
-            }
-        }
-        Value::Object(map) => {
-            for (name, item) in map {
-                check_templates(item, &format!("{at}/{}", crate::field_error::pointer_token(name)), errors);
-            }
-        }
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,22 +173,25 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
-        for fine in
-            ["https://shop.example/o/{{input.id}}?q={{context.q}}", "http://[::1]:80/", "http://0x7f.1/"]
-        {
-            assert_eq!(faults(http(fine)), [""; 0], "{fine}");
-        }
-        for odd in [
-            "file:///etc/passwd",
-            "gopher://h/",
-            "https://{{input.host}}/",
-            "http://h/{{secret.a}}",
-            "/a",
-            "http://",
-            "http://u:p@h/",
+    fn limits() {
+        let tool = |more: Value| {
+            let mut tool = http("http://h/");
+            tool[0].as_object_mut().expect("a tool").extend(more.as_object().expect("fields").clone());
+            tool
+        };
+        let rate = |calls: u64, per_ms: u64| tool(json!({"rate": {"calls": calls, "per_ms": per_ms}}));
+        for (tools, wanted) in [
+            (tool(json!({"max_concurrent": 1})), None),
+            (tool(json!({"max_concurrent": 0})), Some("/tools/0/max_concurrent")),
+            (tool(json!({"max_concurrent": 10_001})), Some("/tools/0/max_concurrent")),
+            (rate(10_000, 86_400_000), None),
+            (rate(0, 1000), Some("/tools/0/rate/calls")),
+            (rate(10_001, 1000), Some("/tools/0/rate/calls")),
+            (rate(1, 0), Some("/tools/0/rate/per_ms")),
+            (rate(1, 86_400_001), Some("/tools/0/rate/per_ms")),
+            (json!([{"name": "a", "kind": "client", "max_concurrent": 1}]), Some("/tools/0/max_concurrent")),
         ] {
-            assert_eq!(faults(http(odd)), ["/tools/0/http/url"], "{odd}");
+            assert_eq!(faults(tools.clone()), wanted.into_iter().collect::<Vec<_>>(), "{tools}");
         }
     }
 
@@ -327,7 +200,17 @@ mod tests {
         let two = json!([{"name": "a", "kind": "client"}, {"name": "a", "kind": "client"}]);
         assert_eq!(faults(two), ["/tools/1/name"]);
         assert_eq!(faults(json!([{"name": "look around!", "kind": "client"}])), ["/tools/0/name"]);
-        assert_eq!(faults(json!([{"name": "a", "kind": "shell"}])), ["/tools/0/kind"]);
+        assert_eq!(faults(json!([{"name": "a", "kind": "shell"}])), ["/tools/0/name"]);
+        assert_eq!(faults(json!([{"name": "read_file", "kind": "workspace"}])), [""; 0]);
+        let other = json!([{"name": "read_file", "kind": "workspace", "input_schema": {"type": "object"}}]);
+        assert_eq!(faults(other), ["/tools/0/input_schema"]);
+        assert_eq!(faults(json!([{"name": "a", "kind": "mcp"}])), ["/tools/0/kind"]);
+        assert_eq!(faults(json!([{"name": "a", "kind": "agent"}])), ["/tools/0/agent"]);
+        let id = "agt_0192f0c1-2345-7890-abcd-ef0123456789";
+        let limits = json!([{"name": "look", "kind": "http", "side_effect": "none", "http": {"url": "http://h/"}},
+            {"name": "a", "kind": "agent", "agent": {"agent_id": id, "budgets": {"max_steps": 0}},
+            "reconcile": {"tool": "look"}}]);
+        assert_eq!(faults(limits), ["/tools/1/reconcile", "/tools/1/agent/budgets/max_steps"]);
         let headers = json!([{"name": "a", "kind": "http", "http": {"url": "http://h/",
             "headers": {"X-Run-Id": "x", "x note": "y", "x-a": "{{env.A}}"}}}]);
         assert_eq!(faults(headers).len(), 3);

@@ -1,17 +1,28 @@
 //! The agent as a tenant writes it (contract, "Agents"). Absent fields get the contract's defaults.
 
+pub mod builtin;
 mod check;
+mod check_http;
+mod check_tool;
+mod mcp_use;
+mod redact;
 mod tool_spec;
+mod written;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub(crate) use check::MAX_TOOLS;
 pub use check::check;
+pub use check_http::after_scheme;
+pub use mcp_use::{McpUse, ToolDefaults};
+pub(crate) use redact::redacted_url;
+pub use redact::{REDACTED, redacted};
 pub use tool_spec::{
-    HttpSpec, MAX_TOOL_TIMEOUT_MS, Method, OnOverflow, OnUncertain, OutputSpec, ReconcileSpec, Repeat, Risk,
-    SideEffect, ToolKind, ToolRetry, ToolSpec,
+    AgentTool, HttpSpec, MAX_TOOL_TIMEOUT_MS, McpTool, Method, OnOverflow, OnUncertain, OutputSpec, RateSpec,
+    ReconcileSpec, Repeat, Risk, ShellSpec, SideEffect, ToolKind, ToolRetry, ToolSpec,
 };
 
 use crate::budget::Budgets;
@@ -33,7 +44,7 @@ pub struct AgentSpec {
     pub tools: Vec<ToolSpec>,
     /// MCP servers whose tools are offered too.
     #[serde(default)]
-    pub mcp: Vec<Value>,
+    pub mcp: Vec<McpUse>,
     /// Who may call what.
     #[serde(default = "Policy::for_agent")]
     pub policy: Policy,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// What stands for what was taken out.
-const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 /// Words in the name of a header or parameter that holds a secret.
 const SECRET_WORDS: [&str; 10] =
     ["token", "secret", "key", "password", "passwd", "signature", "auth", "credential", "cookie", "session"];
@@ -22,6 +22,11 @@ pub fn redacted(agent: &Value) -> Value {
             if let (true, Value::String(text)) = (is_secret(name), &mut *value)
                 && !is_template(text)
             {
+                *value = REDACTED.into();
+            }
+        }
+        for (name, value) in http.get_mut("query").and_then(Value::as_object_mut).into_iter().flatten() {
+            if is_secret(name) && !value.as_str().is_some_and(is_template) {
                 *value = REDACTED.into();
             }
         }
@@ -52,7 +57,7 @@ fn is_template(text: &str) -> bool {
 }
 
 /// An address without what in it may be a secret.
-pub(super) fn redacted_url(url: &str) -> String {
+pub(crate) fn redacted_url(url: &str) -> String {
     let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
     let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
     let mut out = without_user(address);

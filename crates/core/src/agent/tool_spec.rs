@@ -5,65 +5,70 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::budget::BudgetPatch;
+use crate::id::AgentId;
+
 /// Longest time that one attempt of a tool may take: a day.
 pub const MAX_TOOL_TIMEOUT_MS: u64 = 24 * 3600 * 1000;
 
-/// A tool as the tenant writes it (contract, "ToolSpec").
+/// A tool, with all that its author left to the runtime filled in (contract, "ToolSpec"; [`super::written`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "super::written::Written")]
 pub struct ToolSpec {
-    /// What the model calls it; `^[A-Za-z0-9_-]{1,64}$`.
+    /// What the model calls it; `^[A-Za-z0-9_-]{1,64}$`, for a tool of an MCP server `SERVER__TOOL`.
     pub name: String,
     /// For the model.
-    #[serde(default)]
     pub description: String,
     /// JSON Schema of the input.
-    #[serde(default = "any_object")]
     pub input_schema: Value,
     /// What runs it.
     pub kind: ToolKind,
     /// Where it is, for kind `http`.
-    #[serde(default)]
     pub http: Option<HttpSpec>,
+    /// Where it is, for kind `mcp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<McpTool>,
+    /// Who it is, for kind `agent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentTool>,
+    /// What its commands may use, for kind `shell`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<ShellSpec>,
     /// How much harm a call can do; policies go by it.
-    #[serde(default = "Risk::low")]
     pub risk: Risk,
     /// Whether a call changes something. A tool that doesn't say is taken to.
-    #[serde(default = "SideEffect::write")]
     pub side_effect: SideEffect,
     /// The far side honours `Idempotency-Key`.
-    #[serde(default)]
     pub idempotent: bool,
     /// Template of a business key; absent: the runtime makes one a call.
-    #[serde(default)]
     pub idempotency_key: Option<String>,
-    /// Time that one attempt may take; absent: 30 s, for client tools 24 h.
-    #[serde(default)]
+    /// Time that one attempt may take; absent: 30 s, for client tools and agents 24 h.
     pub timeout_ms: Option<u64>,
     /// Attempts of one call.
-    #[serde(default)]
     pub retry: ToolRetry,
     /// May run beside other calls of the same reply.
-    #[serde(default)]
     pub parallel_safe: bool,
+    /// Calls of it that the tenant's runs may have out at once; absent: any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u32>,
+    /// Calls of it that the tenant's runs may begin in a span of time; absent: any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateSpec>,
     /// What becomes of long output.
-    #[serde(default)]
     pub output: OutputSpec,
     /// Whether repeated calls count as a loop.
-    #[serde(default = "Repeat::guard")]
     pub repeat: Repeat,
     /// How to ask what became of an unclear call.
-    #[serde(default)]
     pub reconcile: Option<ReconcileSpec>,
     /// What happens when nobody can say.
-    #[serde(default = "OnUncertain::stop")]
     pub on_uncertain: OnUncertain,
 }
 
 impl ToolSpec {
     /// Time that one attempt may take, in milliseconds.
     pub fn timeout_ms(&self) -> u64 {
-        self.timeout_ms.unwrap_or(if self.kind == ToolKind::Client { MAX_TOOL_TIMEOUT_MS } else { 30_000 })
+        let waits = matches!(self.kind, ToolKind::Client | ToolKind::Agent);
+        self.timeout_ms.unwrap_or(if waits { MAX_TOOL_TIMEOUT_MS } else { 30_000 })
     }
 
     /// Whether a call changes something.
@@ -102,6 +107,64 @@ pub struct HttpSpec {
     /// Templates of more headers.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// Templates of query values, by name. Absent: GET and DELETE send the input's top-level scalars, others nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<BTreeMap<String, String>>,
+    /// Template of the body: JSON with templates in its strings. Absent: the input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+}
+
+/// Where a tool of kind `mcp` is. The runtime writes this when it reads a server's list; no agent may.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct McpTool {
+    /// The tenant's name for the server.
+    pub server: String,
+    /// The server's own name for the tool, whatever characters it has.
+    pub tool: String,
+}
+
+/// Who a tool of kind `agent` is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentTool {
+    /// The agent, one of the same tenant's.
+    pub agent_id: AgentId,
+    /// Its version; absent: the newest when the call begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<u32>,
+    /// Limits of one call, beside the agent's own and what the calling run has left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<BudgetPatch>,
+}
+
+/// What the commands of a tool of kind `shell` may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShellSpec {
+    /// They may reach the network. What they do there, no guard sees.
+    pub network: bool,
+    /// Memory of all processes of a command together, in MiB.
+    pub memory_mb: u64,
+    /// Processes and threads of a command.
+    pub max_processes: u32,
+}
+
+impl Default for ShellSpec {
+    fn default() -> Self {
+        Self { network: false, memory_mb: 512, max_processes: 64 }
+    }
+}
+
+/// So many calls in such a span of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateSpec {
+    /// Calls.
+    pub calls: u32,
+    /// Span in milliseconds.
+    pub per_ms: u64,
 }
 
 /// Method of an `http` tool.
@@ -147,10 +210,6 @@ pub enum Risk {
 }
 
 impl Risk {
-    fn low() -> Self {
-        Self::Low
-    }
-
     /// As in the contract.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -170,12 +229,6 @@ pub enum SideEffect {
     None,
     /// It may change something.
     Write,
-}
-
-impl SideEffect {
-    fn write() -> Self {
-        Self::Write
-    }
 }
 
 /// Attempts of one call.
@@ -230,12 +283,6 @@ pub enum Repeat {
     Allow,
 }
 
-impl Repeat {
-    fn guard() -> Self {
-        Self::Guard
-    }
-}
-
 /// How to ask what became of an unclear call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -257,16 +304,6 @@ pub enum OnUncertain {
     Ask,
     /// The model is told; the same call is refused from then on.
     Observe,
-}
-
-impl OnUncertain {
-    fn stop() -> Self {
-        Self::Stop
-    }
-}
-
-fn any_object() -> Value {
-    json!({"type": "object"})
 }
 
 fn empty_object() -> Value {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Source;
 use super::layout::Layout;
 use super::select::Selected;
+use crate::catalog::Missing;
 use crate::correction::EXACT;
 use crate::id::MessageId;
 use crate::tokens::Counter;
@@ -33,6 +34,9 @@ pub struct Manifest {
     /// What the provider's own counts corrected that by, in permille.
     #[serde(default = "exact")]
     pub corrected_by: u32,
+    /// MCP servers whose tools it is without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_servers: Vec<Missing>,
 }
 
 fn exact() -> u32 {
@@ -94,6 +98,7 @@ pub(super) fn manifest(source: &Source, layout: &Layout<'_>, selected: &Selected
         max_tokens: source.max_tokens,
         counter: source.counter,
         corrected_by: source.corrected_by,
+        missing_servers: Vec::new(),
     }
 }
 

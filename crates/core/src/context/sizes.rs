@@ -43,11 +43,22 @@ impl Fixed {
     }
 }
 
-/// Sizes of one run's messages, and of what its agent shows in any case.
+/// What an agent with its tools shows in any case, by who counts: kept with the agent.
+#[derive(Debug, Default)]
+pub(crate) struct FixedSizes(Mutex<HashMap<Counter, Fixed>>);
+
+impl FixedSizes {
+    /// Those of `registry`, whose they are.
+    pub(super) fn of(&self, counter: Counter, registry: &Registry) -> Fixed {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(counter).or_insert_with(|| Fixed::of(counter, registry))
+    }
+}
+
+/// Sizes of one run's messages.
 #[derive(Debug, Default)]
 pub struct Sizes {
     messages: Mutex<HashMap<(Counter, MessageId), u64>>,
-    fixed: Mutex<HashMap<Counter, Fixed>>,
 }
 
 impl Sizes {
@@ -58,11 +69,5 @@ impl Sizes {
             *known.entry((counter, message.id)).or_insert_with(|| counter.message(message))
         };
         history.iter().map(size).collect()
-    }
-
-    /// Tokens of what that agent shows in any case.
-    pub fn fixed(&self, counter: Counter, registry: &Registry) -> Fixed {
-        let mut known = self.fixed.lock().unwrap_or_else(PoisonError::into_inner);
-        *known.entry(counter).or_insert_with(|| Fixed::of(counter, registry))
     }
 }

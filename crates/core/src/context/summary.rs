@@ -138,7 +138,7 @@ pub fn summary_request(
     sizes: &Sizes,
 ) -> Option<SummaryText> {
     let task = state.summing.task.as_ref()?;
-    let source = super::source_of_turn(registry, state, sizes);
+    let source = super::source_of_turn(registry, state);
     let layout = Layout::of(history, sizes.messages(source.counter, history));
     let upto = history.iter().position(|message| message.id == task.upto)?;
     let limit = transcript_room(&source, &layout, task.max_tokens.into()).unwrap_or(LEAST_ROOM);

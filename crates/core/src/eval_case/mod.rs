@@ -3,8 +3,8 @@
 //! All of that is read out of the journal: it is what really came in, before anything was made of it.
 
 mod decisions;
+mod listed;
 mod model;
-mod redact;
 mod said;
 mod tools;
 
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::Millis;
+use crate::agent::redacted;
+use crate::catalog::Equipped;
 use crate::id::{ArtifactId, CallId};
 use crate::message::Message;
 use crate::registry::Registry;
 use crate::run::{Event, RunConfig, RunState, note_inputs, step};
-
-pub use redact::redacted;
 
 /// What a case is made of.
 #[derive(Debug)]
@@ -48,7 +48,9 @@ pub fn eval_case(source: &Source<'_>) -> Value {
     let mut case = Case::default();
     let mut scene = Scene::of(source);
     for event in source.journal {
-        let Ok(next) = step(scene.config, scene.state.clone(), event.clone()) else { continue };
+        let Ok(next) = step(scene.config(), scene.state.clone(), event.clone()) else { continue };
+        scene.equipped.hear(event);
+        case.listed.note(event);
         case.model.extend(model::attempt(&scene, event));
         case.tools.extend(tools::answer(&scene, event));
         case.steers.extend(said::steer(source, &scene, event));
@@ -59,16 +61,18 @@ pub fn eval_case(source: &Source<'_>) -> Value {
         scene.state = next.state;
     }
     let first = source.first;
-    json!({
+    let mut told = json!({
         "input": source.inputs.iter().map(|message| said::input(source, message)).collect::<Vec<_>>(),
         "context": source.context,
         "budgets": first.budgets,
-        "agent": redacted(source.agent),
+        "agent": case.listed.given_to(redacted(source.agent)),
         "model": case.model,
         "tools": case.tools,
         "decisions": case.decisions.told(),
         "steers": case.steers,
-    })
+    });
+    case.listed.rename(&mut told);
+    told
 }
 
 #[derive(Default)]
@@ -77,11 +81,13 @@ struct Case {
     tools: Vec<Value>,
     decisions: decisions::Decisions,
     steers: Vec<Value>,
+    listed: listed::ListedTools,
 }
 
 /// The run as it was when something came in.
 struct Scene<'a> {
-    config: RunConfig<'a>,
+    equipped: Equipped<'a>,
+    max_recoveries: u32,
     context: &'a Value,
     state: RunState,
     inputs: BTreeMap<CallId, Value>,
@@ -94,12 +100,17 @@ impl<'a> Scene<'a> {
         let started = source.journal.iter().find(|event| matches!(event, Event::Started { .. }));
         let accepted = source.first.clock.since.unwrap_or(0);
         Self {
-            config: RunConfig { registry: source.registry, max_recoveries: source.max_recoveries },
+            equipped: Equipped::of(source.registry),
+            max_recoveries: source.max_recoveries,
             context: source.context,
             state: source.first.clone(),
             inputs: BTreeMap::new(),
             began: started.map_or(accepted, Event::at),
         }
+    }
+
+    fn config(&self) -> RunConfig<'_> {
+        RunConfig { registry: self.equipped.registry(), max_recoveries: self.max_recoveries }
     }
 
     /// Milliseconds since the run's start.

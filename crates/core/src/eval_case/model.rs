@@ -23,7 +23,7 @@ pub(super) fn attempt(scene: &Scene<'_>, event: &Event) -> Option<Value> {
         }}),
         _ => return None,
     };
-    let (state, spec) = (&scene.state, &scene.config.registry.spec.model);
+    let (state, spec) = (&scene.state, &scene.equipped.registry().spec.model);
     let (provider, model) = spec.target(state.model.target).unwrap_or((&spec.provider, &spec.model));
     if state.is_summing_up() {
         // It comes before the step.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::redact::redacted_url;
 use super::{Scene, Source};
+use crate::agent::redacted_url;
 use crate::message::{Attachment, AttachmentSource, Message, Part};
 use crate::run::Event;
 

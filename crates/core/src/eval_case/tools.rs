@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::Scene;
 use crate::id::CallId;
 use crate::json::{input_hash, parse};
-use crate::run::{Call, CallVerdict, Event, KeyHolder, Reconciliation, Stage, SubmittedStatus};
+use crate::ledger::EntryStatus;
+use crate::run::{Call, CallVerdict, ChildEnd, Event, KeyHolder, Reconciliation, Stage, SubmittedStatus};
 use crate::template::{Filling, fill_value};
 use crate::tool::{Attempt, ErrorCode, Reconciled, ResultStatus};
 
@@ -35,6 +36,11 @@ pub(super) fn answer(scene: &Scene<'_>, event: &Event) -> Option<Value> {
             let said = Said { outcome: "answered", attempt: 1, content: &output.content, error_code: None };
             told(scene, event, *call, said)
         }
+        Event::ChildEnded { call, end, .. } => told(scene, event, *call, child(end)),
+        Event::AgentFound { call, found: Err(why), .. } => {
+            let error_code = Some(ErrorCode::NotFound);
+            told(scene, event, *call, Said { outcome: "refused", attempt: 1, content: why, error_code })
+        }
         Event::KeyTaken { call, holder, .. } if holder.same_input => told(scene, event, *call, held(holder)),
         Event::ToolReconciled { call, reconciliation, .. } => reconciled(scene, event, *call, reconciliation),
         _ => None,
@@ -53,6 +59,17 @@ fn attempted<'a>(scene: &Scene<'_>, call: CallId, outcome: &'a Attempt) -> Said<
         Attempt::Unclear(code, message) => ("unclear", message, Some(*code)),
     };
     Said { outcome, attempt, content, error_code }
+}
+
+/// Another agent's run: what it came to plays in its place.
+fn child(end: &ChildEnd) -> Said<'_> {
+    let outcome = end.outcome(true);
+    let (word, error_code) = match outcome.status {
+        EntryStatus::Succeeded => ("succeeded", end.output.too_large.then_some(ErrorCode::OutputTooLarge)),
+        EntryStatus::Uncertain => ("unclear", outcome.error_code),
+        _ => ("refused", outcome.error_code),
+    };
+    Said { outcome: word, attempt: 1, content: &end.output.content, error_code }
 }
 
 /// An earlier call's outcome was taken: nothing was sent, attempt 0.
@@ -75,7 +92,7 @@ fn told(scene: &Scene<'_>, event: &Event, id: CallId, said: Said<'_>) -> Option<
 /// The far side was asked what became of a call: an answer of the tool that is asked.
 fn reconciled(scene: &Scene<'_>, event: &Event, id: CallId, word: &Reconciliation) -> Option<Value> {
     let call = scene.state.call(id)?;
-    let asked = scene.config.registry.tool(&call.tool_name)?.reconcile.as_ref()?;
+    let asked = scene.equipped.registry().tool(&call.tool_name)?.reconcile.as_ref()?;
     let secrets = BTreeMap::new();
     let with = Filling {
         input: scene.inputs.get(&id)?,

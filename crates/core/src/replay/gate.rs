@@ -11,20 +11,20 @@ use crate::run::{Approval, CallVerdict, Event, NewCall, idempotency_key};
 /// Judges again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gate<'a> {
-    registry: &'a Registry,
     rules: Rules<'a>,
 }
 
 impl<'a> Gate<'a> {
     /// `None`: the verdicts of then stand.
     pub(super) fn of(changes: &Changes<'a>) -> Option<Self> {
-        changes.rules.map(|rules| Self { registry: changes.registry, rules })
+        changes.rules.map(|rules| Self { rules })
     }
 
-    /// A recorded event, with whatever is judged in it judged again. `input` is the one of the call that is decided on.
+    /// A recorded event, with whatever is judged in it judged again by `registry`. `input` is the one of the call that is decided on.
     /// `None`: a decision that can't be used any more.
     pub(super) fn again(
         &self,
+        registry: &Registry,
         mut event: Event,
         tool_name: &str,
         input: Option<&serde_json::Value>,
@@ -32,23 +32,23 @@ impl<'a> Gate<'a> {
         match &mut event {
             Event::ModelReplied { at, reply, calls, .. } => {
                 if reply.kind == ReplyKind::Final {
-                    reply.output_fault = self.registry.output_fault(&reply.text);
+                    reply.output_fault = registry.output_fault(&reply.text);
                 }
                 let at = *at;
                 for call in calls {
-                    *call = self.call(call.clone(), at);
+                    *call = self.call(registry, call.clone(), at);
                 }
             }
             Event::CallDecided { at, call, verdict: CallVerdict::Approved(approval), .. } => {
                 let own = call.to_string();
                 if let Some((edited, _, key)) = &mut approval.edited {
-                    if !self.registry.findings(tool_name, edited).is_empty() {
+                    if !registry.findings(tool_name, edited).is_empty() {
                         return None;
                     }
-                    let made = idempotency_key(self.registry, self.rules.context, tool_name, edited, *call);
+                    let made = idempotency_key(registry, self.rules.context, tool_name, edited, *call);
                     *key = made.map_or(own, |(key, _)| key);
                 }
-                self.approval(approval, tool_name, input, *at);
+                self.approval(registry, approval, tool_name, input, *at);
             }
             _ => {}
         }
@@ -57,6 +57,7 @@ impl<'a> Gate<'a> {
 
     fn approval(
         &self,
+        registry: &Registry,
         approval: &mut Approval,
         tool_name: &str,
         input: Option<&serde_json::Value>,
@@ -64,17 +65,17 @@ impl<'a> Gate<'a> {
     ) {
         let edited = approval.edited.as_ref().map(|(input, ..)| input);
         let input = edited.or(input).cloned().unwrap_or_default();
-        approval.judged_again = self.judgement(tool_name, &input, &input_hash(&input), at);
+        approval.judged_again = self.judgement(registry, tool_name, &input, &input_hash(&input), at);
     }
 
     /// What was no JSON stays so: the text is not kept. A call beyond what is taken of one reply stays left out.
-    fn call(&self, call: NewCall, at: Millis) -> NewCall {
+    fn call(&self, registry: &Registry, call: NewCall, at: Millis) -> NewCall {
         let Some(message_id) = call.message_id else { return call };
-        let is_known = self.registry.tool(&call.tool_name).is_some();
+        let is_known = registry.tool(&call.tool_name).is_some();
         let (validation, message) = if call.validation == Validation::MalformedArguments && is_known {
             (call.validation, call.message)
         } else {
-            let validated = self.registry.validate(&call.tool_name, &call.input.to_string());
+            let validated = registry.validate(&call.tool_name, &call.input.to_string());
             (validated.validation, validated.message)
         };
         let read = ReadCall {
@@ -87,17 +88,24 @@ impl<'a> Gate<'a> {
             message,
             left_out: false,
         };
-        NewCall::of(self.registry, self.rules.context, read, message_id, |call| {
-            self.judgement(&call.tool_name, &call.input, &call.input_hash, at)
+        NewCall::of(registry, self.rules.context, read, message_id, |call| {
+            self.judgement(registry, &call.tool_name, &call.input, &call.input_hash, at)
         })
     }
 
-    fn judgement(&self, tool_name: &str, input: &serde_json::Value, hash: &str, at: Millis) -> Judgement {
-        let Some(tool) = self.registry.tool(tool_name) else {
+    fn judgement(
+        &self,
+        registry: &Registry,
+        tool_name: &str,
+        input: &serde_json::Value,
+        hash: &str,
+        at: Millis,
+    ) -> Judgement {
+        let Some(tool) = registry.tool(tool_name) else {
             return Judgement::denied("there is no such tool");
         };
         let (risk, context) = (tool.risk, self.rules.context);
         let facts = CallFacts { tool_name, risk, input, input_hash: hash, context };
-        judge(&self.registry.policy, self.rules.tenant, &[], &facts, at)
+        judge(&registry.policy, self.rules.tenant, &[], &facts, at)
     }
 }

@@ -91,6 +91,8 @@ impl Ids {
                 holder.ledger_id = LedgerId(self.id(holder.ledger_id.0));
             }
             Event::KeyFree { call, .. }
+            | Event::AgentFound { call, .. }
+            | Event::ChildEnded { call, .. }
             | Event::ToolAttempted { call, .. }
             | Event::ToolReconciled { call, .. }
             | Event::EffectSettled { call, .. }
@@ -100,8 +102,13 @@ impl Ids {
             Event::BudgetDenied { approval, .. } => {
                 *approval = state.budget_ask.map_or(*approval, |ask| ask.approval_id);
             }
+            Event::Recovered { unsent, .. } => {
+                unsent.iter_mut().for_each(|call| *call = self.call(*call));
+            }
             Event::Started { .. }
-            | Event::Recovered { .. }
+            | Event::ToolsListed { .. }
+            | Event::ToolsUnavailable { .. }
+            | Event::ToolsChanged { .. }
             | Event::ContextOverflowed { .. }
             | Event::ModelFailed { .. }
             | Event::SummaryFailed { .. }

@@ -132,13 +132,15 @@ pub enum Unplayable {
 /// What a recording tells, as its own events do.
 #[cfg(test)]
 pub(crate) fn story_of(recording: &Recording<'_>) -> Story {
-    let config =
-        crate::run::RunConfig { registry: recording.registry, max_recoveries: recording.max_recoveries };
+    let mut equipped = crate::catalog::Equipped::of(recording.registry);
     let (mut state, mut teller) = (recording.first.clone(), story::Teller::default());
     for event in recording.journal {
+        let (registry, max_recoveries) = (equipped.registry(), recording.max_recoveries);
+        let config = crate::run::RunConfig { registry, max_recoveries };
         let transition = crate::run::step(config, state, event.clone()).expect("legal");
         transition.records.iter().for_each(|record| teller.note(record));
         state = transition.state;
+        equipped.hear(event);
     }
     teller.told(&state)
 }

@@ -12,6 +12,8 @@ use crate::run::{Command, Event, Phase, RunState, Stage, outstanding};
 pub(super) enum Need {
     /// A server takes it up.
     Start,
+    /// What MCP servers offer.
+    Tools,
     /// The next context.
     Context,
     /// A reply, or that there is none.
@@ -20,6 +22,10 @@ pub(super) enum Need {
     Summary,
     /// Who made the call before.
     Key(CallId),
+    /// Who the agent of the call is, or who made the call before.
+    Agent(CallId),
+    /// How the run ended that the call began.
+    Child(CallId),
     /// What an attempt of the call came to.
     Tool(CallId),
     /// What the far side says of the call.
@@ -43,10 +49,11 @@ impl Need {
             _ => {}
         }
         let command = |command: Command| match command {
+            Command::ListTools { .. } => Self::Tools,
             Command::BuildContext => Self::Context,
             Command::CallModel { .. } => Self::Model,
             Command::Summarize { .. } => Self::Summary,
-            Command::ClaimKey { call } => Self::Key(call),
+            Command::ClaimKey { call } => Self::key(state, call),
             Command::RunTool { call, .. } => Self::Tool(call),
             Command::Reconcile { call } => Self::Reconcile(call),
         };
@@ -56,10 +63,17 @@ impl Need {
                 Stage::Asked { .. } => Some(Self::Decision(call.id)),
                 Stage::AskedUncertain { .. } => Some(Self::Settlement(call.id)),
                 Stage::Parked { .. } => Some(Self::Submission(call.id)),
+                Stage::Child { .. } => Some(Self::Child(call.id)),
                 _ => None,
             }));
         }
         needs
+    }
+
+    /// What a call waits for that is looked up.
+    fn key(state: &RunState, call: CallId) -> Self {
+        let is_agents = state.call(call).is_some_and(|call| call.agent);
+        if is_agents { Self::Agent(call) } else { Self::Key(call) }
     }
 
     fn budget(state: &RunState) -> Option<Self> {
@@ -70,12 +84,15 @@ impl Need {
     pub(super) fn met_by(event: &Event, state: &RunState) -> Option<Self> {
         match event {
             Event::Started { .. } => Some(Self::Start),
+            Event::ToolsListed { .. } | Event::ToolsUnavailable { .. } => Some(Self::Tools),
             Event::ContextBuilt { .. } | Event::ContextOverflowed { .. } | Event::SummaryNeeded { .. } => {
                 Some(Self::Context)
             }
             Event::Summarized { .. } | Event::SummaryFailed { .. } => Some(Self::Summary),
             Event::ModelReplied { .. } | Event::ModelFailed { .. } => Some(Self::Model),
-            Event::KeyFree { call, .. } | Event::KeyTaken { call, .. } => Some(Self::Key(*call)),
+            Event::KeyFree { call, .. } | Event::KeyTaken { call, .. } => Some(Self::key(state, *call)),
+            Event::AgentFound { call, .. } => Some(Self::Agent(*call)),
+            Event::ChildEnded { call, .. } => Some(Self::Child(*call)),
             Event::ToolAttempted { call, .. } => Some(Self::Tool(*call)),
             Event::ToolReconciled { call, .. } => Some(Self::Reconcile(*call)),
             Event::CallDecided { call, .. } => Some(Self::Decision(*call)),
@@ -83,6 +100,7 @@ impl Need {
             Event::ToolResultSubmitted { call, .. } => Some(Self::Submission(*call)),
             Event::BudgetDenied { .. } => Self::budget(state),
             Event::Recovered { .. }
+            | Event::ToolsChanged { .. }
             | Event::Steered { .. }
             | Event::TimerFired { .. }
             | Event::CancelRequested { .. }
@@ -95,12 +113,16 @@ impl Need {
     pub(super) fn call(self) -> Option<CallId> {
         match self {
             Self::Key(call)
+            | Self::Agent(call)
+            | Self::Child(call)
             | Self::Tool(call)
             | Self::Reconcile(call)
             | Self::Decision(call)
             | Self::Settlement(call)
             | Self::Submission(call) => Some(call),
-            Self::Start | Self::Context | Self::Model | Self::Summary | Self::Budget(..) => None,
+            Self::Start | Self::Tools | Self::Context | Self::Model | Self::Summary | Self::Budget(..) => {
+                None
+            }
         }
     }
 
@@ -108,6 +130,8 @@ impl Need {
     pub(super) fn for_call(self, with: impl Fn(CallId) -> CallId) -> Self {
         match self {
             Self::Key(call) => Self::Key(with(call)),
+            Self::Agent(call) => Self::Agent(with(call)),
+            Self::Child(call) => Self::Child(with(call)),
             Self::Tool(call) => Self::Tool(with(call)),
             Self::Reconcile(call) => Self::Reconcile(with(call)),
             Self::Decision(call) => Self::Decision(with(call)),

@@ -11,6 +11,7 @@ use super::story::Teller;
 use super::{Part, Recording, Replayed, Under, Unplayable, simulate, tape};
 use crate::Millis;
 use crate::budget::{Estimate, Size};
+use crate::catalog::Equipped;
 use crate::context::{ContextOverflow, Next, Sizes, next, target_of_turn};
 use crate::id::{ApprovalId, CallId};
 use crate::message::{Message, place};
@@ -19,7 +20,9 @@ use crate::trace::{Frame, Span, Told, spans};
 
 /// A run that is played again.
 pub(super) struct Player<'a> {
-    pub(super) config: RunConfig<'a>,
+    /// The agent, with the tools that are listed.
+    pub(super) equipped: Equipped<'a>,
+    max_recoveries: u32,
     pub(super) gate: Option<Gate<'a>>,
     frame: &'a Frame,
     pub(super) ids: Ids,
@@ -51,7 +54,8 @@ impl<'a> Player<'a> {
         let renamed = |message: &Message| Message { id: ids.message(message.id), ..message.clone() };
         let given: Vec<Message> = recording.inputs.iter().map(renamed).collect();
         Self {
-            config: RunConfig { registry, max_recoveries: recording.max_recoveries },
+            equipped: Equipped::of(registry),
+            max_recoveries: recording.max_recoveries,
             gate,
             frame,
             now: first.clock.since.unwrap_or(0),
@@ -96,13 +100,14 @@ impl<'a> Player<'a> {
 
     /// Lets an event happen; what is illegal is left out. `recorded`: the event that it was made of.
     pub(super) fn happens(&mut self, event: Event, recorded: Option<&Event>) {
-        let Ok(Transition { state, records }) = step(self.config, self.state.clone(), event.clone()) else {
+        let config = RunConfig { registry: self.equipped.registry(), max_recoveries: self.max_recoveries };
+        let Ok(Transition { state, records }) = step(config, self.state.clone(), event.clone()) else {
             return;
         };
         self.decided.extend(recorded.and_then(|recorded| approval_of(recorded).zip(approval_of(&event))));
         note_inputs(&mut self.inputs, &records);
         let told = Told {
-            registry: self.config.registry,
+            registry: self.equipped.registry(),
             before: &self.state,
             event: &event,
             after: &state,
@@ -110,6 +115,7 @@ impl<'a> Player<'a> {
             inputs: &self.inputs,
         };
         let spans = spans(self.frame, &told);
+        self.equipped.hear(&event);
         for record in &records {
             self.teller.note(record);
             if let Record::Message(message) = record {
@@ -143,7 +149,7 @@ impl<'a> Player<'a> {
 
     /// The next context, built now, or that a summary must be made first; `recorded` is what one was estimated at then.
     pub(super) fn context(&self, at: Millis, recorded: Option<Estimate>, duration_ms: u64) -> Event {
-        match next(self.config.registry, &self.state, &self.history, &self.sizes) {
+        match next(self.equipped.registry(), &self.state, &self.history, &self.sizes) {
             Next::Overflow(ContextOverflow { tokens, max_tokens }) => {
                 Event::ContextOverflowed { at, tokens, max_tokens }
             }
@@ -152,7 +158,7 @@ impl<'a> Player<'a> {
                 Event::SummaryNeeded { at, task: plan.into(), estimate }
             }
             Next::Turn(manifest, size) => {
-                let (provider, model) = target_of_turn(&self.config.registry.spec.model, &self.state);
+                let (provider, model) = target_of_turn(&self.equipped.registry().spec.model, &self.state);
                 let (provider, model) = (provider.to_owned(), model.to_owned());
                 let estimate = estimate(&size, recorded);
                 Event::ContextBuilt { at, manifest, estimate, provider, model, duration_ms }

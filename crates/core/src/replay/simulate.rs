@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use super::needs::Need;
 use super::player::Player;
 use super::tape::{Called, Tape};
-use super::unanswered::unanswered;
+use super::unanswered::{no_tools, unanswered};
 use super::{Replayed, Unplayable};
 use crate::Millis;
+use crate::catalog::retaken;
 use crate::id::CallId;
 use crate::run::{Event, next_due};
 
@@ -95,14 +96,14 @@ impl Simulation<'_> {
         self.tape.entries.get(index).and_then(|entry| entry.overdue).is_some_and(|overdue| overdue >= by)
     }
 
-    /// What people and servers do next by themselves. What people said waits for a context, as it did.
+    /// What people and servers do next by themselves. What people said, and what changed at servers,
+    /// waits for a context, as it did.
     fn comes_by_itself(&self, needs: &[Need]) -> Option<Candidate> {
         let at_boundary = needs.contains(&Need::Context);
         let may_come = |index: &&usize| {
             let entry = self.tape.entries.get(**index);
-            entry.is_some_and(|entry| {
-                !matches!(entry.event, Event::Steered { .. }) || at_boundary || !entry.at_boundary
-            })
+            let waits = |event: &Event| matches!(event, Event::Steered { .. } | Event::ToolsChanged { .. });
+            entry.is_some_and(|entry| !waits(entry.event) || at_boundary || !entry.at_boundary)
         };
         let index = *self.tape.by_itself.iter().find(may_come)?;
         let at = self.tape.entries.get(index)?.time.saturating_add(self.behind).max(self.player.now);
@@ -121,16 +122,19 @@ impl Simulation<'_> {
             let at = since.saturating_add(took).max(now);
             return Some(Candidate { at, what: What::Recorded(index) });
         }
-        if let Need::Tool(call) | Need::Submission(call) = need
+        if let Need::Tool(call) | Need::Submission(call) | Need::Agent(call) | Need::Child(call) = need
             && let Some(index) = self.borrow(call, need)
         {
             return Some(Candidate { at: now, what: What::Borrowed(call, index) });
         }
         match need {
-            Need::Context
+            Need::Tools
+            | Need::Context
             | Need::Model
             | Need::Summary
             | Need::Key(_)
+            | Need::Agent(_)
+            | Need::Child(_)
             | Need::Tool(_)
             | Need::Reconcile(_) => {
                 let at = since.saturating_add(self.tape.in_vain(recorded)).max(now);
@@ -184,6 +188,7 @@ impl Simulation<'_> {
             What::Unanswered(need) => {
                 let event = match need {
                     Need::Context => Some(self.context(at, 0)),
+                    Need::Tools => Some(no_tools(&self.player.equipped.agent().spec, at)),
                     _ => unanswered(need, at),
                 };
                 event.into_iter().for_each(|event| self.player.happens(event, None));
@@ -230,12 +235,15 @@ impl Simulation<'_> {
     /// A recorded event as it is now.
     fn event(&self, index: usize, at: Millis) -> Option<Event> {
         let entry = self.tape.entries.get(index)?;
-        let event = self.player.ids.event(&self.player.state, entry.event.clone().moved_to(at));
+        let mut event = self.player.ids.event(&self.player.state, entry.event.clone().moved_to(at));
+        if let Event::ToolsListed { list, .. } = &mut event {
+            list.tools = retaken(&self.player.equipped.agent().spec, &list.tools);
+        }
         let Some(gate) = &self.player.gate else { return Some(event) };
         let call = Need::met_by(&event, &self.player.state).and_then(Need::call);
         let tool_name = call.and_then(|id| self.player.state.call(id)).map(|call| call.tool_name.as_str());
         let input = call.and_then(|id| self.player.inputs.get(&id));
-        gate.again(event, tool_name.unwrap_or_default(), input)
+        gate.again(self.player.equipped.registry(), event, tool_name.unwrap_or_default(), input)
     }
 }
 
@@ -250,7 +258,11 @@ fn order(candidate: &Candidate) -> (Millis, usize) {
 
 /// What another call was answered, as an answer to this one.
 fn for_call(mut event: Event, id: CallId) -> Event {
-    if let Event::ToolAttempted { call, .. } | Event::ToolResultSubmitted { call, .. } = &mut event {
+    if let Event::ToolAttempted { call, .. }
+    | Event::ToolResultSubmitted { call, .. }
+    | Event::AgentFound { call, .. }
+    | Event::ChildEnded { call, .. } = &mut event
+    {
         *call = id;
     }
     event

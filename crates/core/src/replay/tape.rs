@@ -6,6 +6,7 @@ use super::Recording;
 use super::needs::{Need, Waits};
 use crate::Millis;
 use crate::budget::Estimate;
+use crate::catalog::Equipped;
 use crate::id::CallId;
 use crate::run::{Call, Event, RunConfig, RunState, next_due, step};
 
@@ -66,7 +67,7 @@ pub(super) struct Tape<'a> {
     answers: BTreeMap<Need, VecDeque<usize>>,
     /// What came by itself, in order; what was used is gone.
     pub(super) by_itself: VecDeque<usize>,
-    /// Attempts and clients' answers by tool and input, those of each call together.
+    /// Attempts, clients' answers, and runs of other agents by tool and input, those of each call together.
     by_input: BTreeMap<(String, String), Vec<Vec<usize>>>,
     /// Calls that ran then, answered or not.
     begun: BTreeMap<CallId, Called>,
@@ -81,7 +82,7 @@ pub(super) struct Tape<'a> {
 impl<'a> Tape<'a> {
     /// Sorts a recording. What the state machine of today finds illegal in it is kept all the same.
     pub(super) fn of(recording: &Recording<'a>) -> Self {
-        let config = RunConfig { registry: recording.registry, max_recoveries: recording.max_recoveries };
+        let mut equipped = Equipped::of(recording.registry);
         let (mut state, mut waits) = (recording.first.clone(), Waits::of(recording.first));
         let (mut given_up, mut begun) = (BTreeMap::new(), BTreeMap::new());
         let mut last = recording.journal.first().map_or(0, Event::at);
@@ -91,8 +92,11 @@ impl<'a> Tape<'a> {
             let entry = entry(&state, &waits, event, last);
             let met = entry.need;
             entries.push(entry);
+            let registry = equipped.registry();
+            let config = RunConfig { registry, max_recoveries: recording.max_recoveries };
             if let Ok(transition) = step(config, state.clone(), event.clone().moved_to(last)) {
                 state = transition.state;
+                equipped.hear(event);
                 given_up.extend(waits.go_on(&state, met, last));
                 for call in state.calls.iter().filter(|call| call.started_at.is_some()) {
                     begun.entry(call.id).or_insert_with(|| Called::from(call));
@@ -117,7 +121,12 @@ impl<'a> Tape<'a> {
             if let Event::ModelReplied { calls, .. } = entry.event {
                 tape.calls += calls.len();
             }
-            if let (Some(Need::Tool(id) | Need::Submission(id)), Some(call)) = (entry.need, &entry.call) {
+            // What is looked up in the ledger is that call's alone.
+            let is_keys = matches!(entry.event, Event::KeyTaken { .. });
+            if let Some(Need::Tool(id) | Need::Submission(id) | Need::Agent(id) | Need::Child(id)) =
+                entry.need
+                && let (Some(call), false) = (&entry.call, is_keys)
+            {
                 let key = (call.tool_name.clone(), call.input_hash.clone());
                 let calls = tape.by_input.entry(key).or_default();
                 let place = places.entry(id).or_insert_with(|| calls.len());

@@ -2,9 +2,15 @@
 
 use super::needs::Need;
 use crate::Millis;
+use crate::agent::AgentSpec;
+use crate::budget::Used;
+use crate::catalog::{self, Missing};
+use crate::ledger::Effect;
 use crate::model::{FailureKind, ModelFailure};
-use crate::run::{Event, Reconciliation};
-use crate::tool::{Attempt, ErrorCode, Reconciled};
+use crate::run::{ChildEnd, Event, Reconciliation, Status, StopReason, ToolList};
+use crate::tool::{Attempt, ErrorCode, Output, Reconciled};
+
+const NO_ANSWER: &str = "The recording has no answer for this call.";
 
 /// The answer to a need. `None`: it is for people or time to give, or it must be made of what there is.
 pub(super) fn unanswered(need: Need, at: Millis) -> Option<Event> {
@@ -13,20 +19,44 @@ pub(super) fn unanswered(need: Need, at: Millis) -> Option<Event> {
         Need::Summary => Some(no_summary(at)),
         Need::Key(call) => Some(Event::KeyFree { at, call }),
         Need::Tool(call) => {
-            let message = "The recording has no answer for this call.".to_owned();
-            let outcome = Attempt::Refused(ErrorCode::Unavailable, message);
+            let outcome = Attempt::Refused(ErrorCode::Unavailable, NO_ANSWER.to_owned());
             Some(Event::ToolAttempted { at, call, outcome, jitter: 0 })
         }
+        Need::Agent(call) => Some(Event::AgentFound { at, call, found: Err(NO_ANSWER.to_owned()) }),
+        Need::Child(call) => Some(Event::ChildEnded { at, call, end: Box::new(no_end()) }),
         Need::Reconcile(call) => {
             let reconciliation = Reconciliation { state: Reconciled::Unknown, result: None };
             Some(Event::ToolReconciled { at, call, reconciliation })
         }
         Need::Start
+        | Need::Tools
         | Need::Context
         | Need::Decision(_)
         | Need::Settlement(_)
         | Need::Submission(_)
         | Need::Budget(..) => None,
+    }
+}
+
+/// The run goes on without the tools of any server.
+pub(super) fn no_tools(agent: &AgentSpec, at: Millis) -> Event {
+    let missing = catalog::servers(agent).into_iter().map(|(server, _)| Missing {
+        server: server.to_owned(),
+        reason: "the recording doesn't tell of its tools".into(),
+    });
+    let list = ToolList { missing: missing.collect(), ..ToolList::default() };
+    Event::ToolsListed { at, list, duration_ms: 0 }
+}
+
+/// The run that the call began never was.
+fn no_end() -> ChildEnd {
+    ChildEnd {
+        status: Status::Failed,
+        reason: StopReason::InternalError,
+        output: Output::plain(NO_ANSWER),
+        used: Used::default(),
+        ran_ms: 0,
+        effect: Effect::None,
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Call {
     pub message: Option<(MessageId, u64)>,
     /// The caller of the API answers it.
     pub client: bool,
+    /// Another agent's run answers it.
+    #[serde(default, skip_serializing_if = "crate::message::is_false")]
+    pub agent: bool,
     /// It changes something.
     pub writes: bool,
     /// It may run beside others.
@@ -40,6 +43,11 @@ pub struct Call {
 }
 
 impl Call {
+    /// Whether it takes a place beside other calls.
+    pub fn is_busy(&self) -> bool {
+        self.is_at_work() || matches!(self.stage, Stage::Child { .. })
+    }
+
     /// Its ledger entry has the same UUID: one entry a call.
     pub fn ledger_id(&self) -> LedgerId {
         LedgerId(self.id.0)
@@ -83,7 +91,7 @@ pub enum Stage {
     /// It may run when its turn comes.
     Ready,
     /// It is looked up in the ledger whether it was made before: by its business key, or among the effects that the run
-    /// brought along.
+    /// brought along. Of a call of another agent also who that is.
     Key,
     /// Attempt number `attempt` is out.
     Out {
@@ -105,6 +113,16 @@ pub enum Stage {
     Parked {
         /// When.
         expires_at: Millis,
+    },
+    /// Another agent's run works on it until then.
+    Child {
+        /// When.
+        expires_at: Millis,
+        /// What that run may spend.
+        given: super::child::Given,
+        /// It was told to end.
+        #[serde(default, skip_serializing_if = "crate::message::is_false")]
+        stopping: bool,
     },
     /// The far side is asked what became of attempt `attempt`.
     Reconciling {

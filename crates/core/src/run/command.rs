@@ -7,6 +7,11 @@ use crate::id::CallId;
 /// Something that the shell must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command {
+    /// Ask MCP servers for their tools.
+    ListTools {
+        /// How often that was done before.
+        listing: u32,
+    },
     /// Build the next turn's context, and say [`super::Event::ContextBuilt`].
     BuildContext,
     /// Ask a model for the summary that is being made.
@@ -50,6 +55,10 @@ pub fn outstanding(state: &RunState) -> Vec<Command> {
         Phase::Queued | Phase::Budget | Phase::Ended => Vec::new(),
         _ if state.ending.is_some() => {
             of_calls(state).filter(|command| is_for_a_write(state, command)).collect()
+        }
+        Phase::Boundary if state.lists_tools() => {
+            let listing = state.tools.as_ref().map_or(0, |tools| tools.listings);
+            vec![Command::ListTools { listing }]
         }
         Phase::Boundary | Phase::Rebuild => vec![Command::BuildContext],
         Phase::Model | Phase::Summary if state.model.not_before.is_some() => Vec::new(),

@@ -117,7 +117,12 @@ impl Machine<'_> {
         let (approval, uncertain_approval) = (call.approval_id(), call.uncertain_approval_id());
         let close = |outcome| Record::LedgerClosed { ledger_id, outcome };
         let mut entry = Some(ledger_id);
-        match call.stage {
+        // What comes of a run that is told to end is heard by the ledger alone.
+        if matches!(call.stage, Stage::Child { .. }) {
+            let reason = "the run that called it ended".into();
+            self.records.push(Record::ChildStopped { call: call.id, reason });
+        }
+        match self.state.calls[index].stage {
             Stage::Done(_) => return,
             Stage::Ready | Stage::Key => entry = None,
             Stage::Asked { .. } => {
@@ -133,16 +138,25 @@ impl Machine<'_> {
             Stage::Backoff { tainted: false, .. } => {
                 self.records.push(close(Outcome::failed(ErrorCode::Cancelled)))
             }
-            Stage::Out { .. } | Stage::Reconciling { .. } | Stage::Parked { .. } | Stage::Backoff { .. }
+            Stage::Out { .. }
+            | Stage::Reconciling { .. }
+            | Stage::Parked { .. }
+            | Stage::Child { .. }
+            | Stage::Backoff { .. }
                 if !writes =>
             {
                 self.records.push(close(Outcome::failed(ErrorCode::Cancelled)));
             }
             // After a cancel the request is let finish; its outcome comes to the ledger late.
             Stage::Out { .. } if reason == StopReason::Cancelled => {}
-            Stage::Out { .. } | Stage::Reconciling { .. } | Stage::Parked { .. } | Stage::Backoff { .. } => {
+            Stage::Out { .. }
+            | Stage::Reconciling { .. }
+            | Stage::Parked { .. }
+            | Stage::Child { .. }
+            | Stage::Backoff { .. } => {
                 self.records.push(close(Outcome::uncertain()));
-                let parked = matches!(self.state.calls[index].stage, Stage::Parked { .. });
+                let parked =
+                    matches!(self.state.calls[index].stage, Stage::Parked { .. } | Stage::Child { .. });
                 if !parked && reason != StopReason::Cancelled {
                     self.complete(index, uncertain_result("the run ended while it was out"), entry);
                     return;

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::child::{ChildEnd, PinnedAgent};
+use super::listing::ToolList;
 use super::summing::SummaryTask;
 use crate::Millis;
 use crate::budget::{BudgetPatch, Estimate};
@@ -21,8 +23,20 @@ use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ToolResult};
 pub enum Event {
     /// A server took the run up for the first time.
     Started { at: Millis },
-    /// A server took it over from one that died; `deaths` so far.
-    Recovered { at: Millis, deaths: u32 },
+    /// A server took it over from one that died; `deaths` so far. `unsent`: calls that were written down as out and waited
+    /// for their turn, so that nothing of this attempt has left.
+    Recovered {
+        at: Millis,
+        deaths: u32,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unsent: Vec<CallId>,
+    },
+    /// MCP servers were asked for their tools; that took `duration_ms`.
+    ToolsListed { at: Millis, list: ToolList, duration_ms: u64 },
+    /// A server that the agent can't do without doesn't give its tools.
+    ToolsUnavailable { at: Millis, server: String, detail: String },
+    /// A server may have other tools by now: they are asked for again before the next step.
+    ToolsChanged { at: Millis },
     /// The context of the next turn is built; that took `duration_ms`.
     ContextBuilt {
         at: Millis,
@@ -67,6 +81,10 @@ pub enum Event {
     KeyFree { at: Millis, call: CallId },
     /// An earlier entry is, and the call takes its outcome.
     KeyTaken { at: Millis, call: CallId, holder: KeyHolder },
+    /// Who the agent of a call is; or, in words for the model, why it can't be called.
+    AgentFound { at: Millis, call: CallId, found: Result<PinnedAgent, String> },
+    /// The run that a call began has ended.
+    ChildEnded { at: Millis, call: CallId, end: Box<ChildEnd> },
     /// An attempt of a call came to an end.
     ToolAttempted { at: Millis, call: CallId, outcome: Attempt, jitter: u16 },
     /// The far side was asked what became of a call.
@@ -103,6 +121,9 @@ impl Event {
         match self {
             Self::Started { at }
             | Self::Recovered { at, .. }
+            | Self::ToolsListed { at, .. }
+            | Self::ToolsUnavailable { at, .. }
+            | Self::ToolsChanged { at }
             | Self::ContextBuilt { at, .. }
             | Self::ContextOverflowed { at, .. }
             | Self::SummaryNeeded { at, .. }
@@ -113,6 +134,8 @@ impl Event {
             | Self::CallDecided { at, .. }
             | Self::KeyFree { at, .. }
             | Self::KeyTaken { at, .. }
+            | Self::AgentFound { at, .. }
+            | Self::ChildEnded { at, .. }
             | Self::ToolAttempted { at, .. }
             | Self::ToolReconciled { at, .. }
             | Self::EffectSettled { at, .. }
@@ -132,6 +155,9 @@ impl Event {
         match &mut self {
             Self::Started { at }
             | Self::Recovered { at, .. }
+            | Self::ToolsListed { at, .. }
+            | Self::ToolsUnavailable { at, .. }
+            | Self::ToolsChanged { at }
             | Self::ContextBuilt { at, .. }
             | Self::ContextOverflowed { at, .. }
             | Self::SummaryNeeded { at, .. }
@@ -142,6 +168,8 @@ impl Event {
             | Self::CallDecided { at, .. }
             | Self::KeyFree { at, .. }
             | Self::KeyTaken { at, .. }
+            | Self::AgentFound { at, .. }
+            | Self::ChildEnded { at, .. }
             | Self::ToolAttempted { at, .. }
             | Self::ToolReconciled { at, .. }
             | Self::EffectSettled { at, .. }

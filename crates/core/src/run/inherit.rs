@@ -84,9 +84,13 @@ impl RunState {
             deaths: 0,
             deaths_before_step: 0,
             next_message: self.next_message + heir.messages,
+            // It stands on this one, and is nobody's child.
+            depth: 0,
+            by_children: Used::default(),
             inherited: Some(inherited),
             correction: self.correction.clone(),
             summing: Summing::default(),
+            tools: None,
         }
     }
 

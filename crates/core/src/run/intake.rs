@@ -22,6 +22,7 @@ impl Machine<'_> {
         for (index, (new, message)) in calls.into_iter().zip(places).enumerate() {
             let tool = self.config.registry.tool(&new.tool_name);
             let client = tool.is_some_and(|tool| tool.kind == ToolKind::Client);
+            let agent = tool.is_some_and(|tool| tool.kind == ToolKind::Agent);
             let validation = self.validation_of(&new);
             self.records.push(Record::CallOpened(Box::new(CallRow {
                 id: new.id,
@@ -42,6 +43,7 @@ impl Machine<'_> {
                 business_key: new.idempotency_key.1,
                 message,
                 client,
+                agent,
                 writes: tool.is_some_and(ToolSpec::writes),
                 parallel_safe: tool.is_some_and(|tool| tool.parallel_safe),
                 edited: None,

@@ -6,6 +6,7 @@
 
 mod budget_ask;
 mod call;
+mod child;
 mod command;
 mod decide;
 mod ending;
@@ -14,6 +15,7 @@ mod given;
 mod inherit;
 mod inputs;
 mod intake;
+mod listing;
 mod model_failure;
 mod model_turn;
 mod new_call;
@@ -28,6 +30,7 @@ mod timer;
 mod tools;
 
 pub use call::{Call, CallOutcome, Stage};
+pub use child::{ChildEnd, ChildRow, Given, MAX_DEPTH, PinnedAgent, input_text};
 pub use command::{Command, outstanding};
 pub use event::{
     Approval, CallVerdict, Event, KeyHolder, NewCall, Reconciliation, ReplyFacts, Submitted, SubmittedStatus,
@@ -35,6 +38,7 @@ pub use event::{
 pub use given::VERSION_OF_PARTS;
 pub use inherit::{Heir, Inherited};
 pub use inputs::{inputs_after, note_inputs};
+pub use listing::{RunTools, ToolList, version_of};
 pub use new_call::idempotency_key;
 pub use record::{
     ApprovalKind, ApprovalRow, ApprovalStatus, CallRow, CheckpointRow, Decision, EventType, LedgerRow,

@@ -14,7 +14,7 @@ use crate::id::MessageId;
 use crate::message::{Message, MessageCall, Part, Role};
 use crate::model::Usage;
 use crate::model_retry::{Progress, Reask};
-use crate::reply::ReplyKind;
+use crate::reply::{ReplyKind, legal_name};
 use crate::text::head;
 
 /// Code points that are kept of what was wrong with an answer.
@@ -25,6 +25,7 @@ impl Machine<'_> {
         self.state.status = Status::Running;
         self.state.phase = Phase::Boundary;
         self.emit(EventType::RunStarted, json!({}));
+        self.expect_tools();
         Ok(())
     }
 
@@ -186,9 +187,11 @@ impl Machine<'_> {
     fn calls_came(&mut self, reply: ReplyFacts, calls: Vec<NewCall>) {
         self.note_model(&reply, None);
         self.model_completed(&reply, calls.len());
+        let registry = self.config.registry;
         let in_history = |call: &NewCall| {
-            // The history keeps the model's call in a form that providers accept.
-            let name = crate::reply::legal_name(&call.tool_name);
+            // The history keeps the model's call in a form that providers accept. What a tool is really called it keeps.
+            let is_known = registry.tool(&call.tool_name).is_some();
+            let name = if is_known { call.tool_name.clone() } else { legal_name(&call.tool_name) };
             call.message_id.map(|_| MessageCall { id: call.id, name, arguments: call.input.to_string() })
         };
         self.assistant_message(reply, calls.iter().filter_map(in_history).collect());

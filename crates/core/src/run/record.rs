@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Millis;
-use crate::agent::Risk;
+use crate::agent::{Risk, ToolSpec};
 use crate::context::Manifest;
 use crate::id::{ApprovalId, CallId, LedgerId};
 use crate::ledger::Outcome;
@@ -98,6 +98,15 @@ pub enum Record {
         /// The call.
         call: CallId,
     },
+    /// A call of another agent begins its run.
+    ChildOpened(Box<super::child::ChildRow>),
+    /// The run that a call began is to end.
+    ChildStopped {
+        /// The call.
+        call: CallId,
+        /// Why.
+        reason: String,
+    },
     /// People are asked.
     ApprovalOpened(Box<ApprovalRow>),
     /// Nobody needs to decide any more.
@@ -108,6 +117,13 @@ pub enum Record {
         status: ApprovalStatus,
         /// Who.
         by: String,
+    },
+    /// The tools of MCP servers that the run has from here on.
+    ToolsListed {
+        /// Their hash ([`crate::catalog::hash`]).
+        hash: String,
+        /// They.
+        tools: Vec<ToolSpec>,
     },
     /// The state as it is now can be gone back to.
     Checkpoint(CheckpointRow),
@@ -131,6 +147,7 @@ pub enum EventType {
     RunFinished,
     RunFailed,
     RunCancelled,
+    ToolsListed,
     StepStarted,
     ContextSummarizing,
     ContextSummarized,
@@ -160,6 +177,7 @@ impl EventType {
             Self::RunFinished => "run.finished",
             Self::RunFailed => "run.failed",
             Self::RunCancelled => "run.cancelled",
+            Self::ToolsListed => "tools.listed",
             Self::StepStarted => "step.started",
             Self::ContextSummarizing => "context.summarizing",
             Self::ContextSummarized => "context.summarized",

@@ -6,7 +6,7 @@ use super::call::{CallOutcome, Stage};
 use super::record::{CheckpointRow, EventType, Record};
 use super::state::{Phase, StopReason};
 use super::step::Machine;
-use crate::agent::Repeat;
+use crate::agent::{Repeat, ToolKind};
 use crate::id::LedgerId;
 use crate::json::sha256_hex;
 use crate::ledger::Outcome;
@@ -66,7 +66,8 @@ impl Machine<'_> {
             | Stage::Reconciling { attempt, .. } => attempt,
             _ => 1,
         };
-        let told = told_to_model(&result, call.edited.as_deref());
+        let mut told = told_to_model(&result, call.edited.as_deref());
+        told.push_str(&self.how_to_read_on(&tool_name, &result));
         let outcome = CallOutcome {
             status: result.status,
             error_code: result.error_code,
@@ -90,12 +91,27 @@ impl Machine<'_> {
         self.records.push(Record::CallResult { call: id, result, ledger_id });
     }
 
+    /// Says to a model that has the tool for it how it gets more of a long output.
+    fn how_to_read_on(&self, tool_name: &str, result: &ToolResult) -> String {
+        let registry = self.config.registry;
+        let has_it = registry.tool("read_artifact").is_some_and(|tool| tool.kind == ToolKind::Workspace);
+        match (result.artifact_id, registry.tool(tool_name)) {
+            (Some(id), Some(tool)) if has_it && result.truncated => {
+                let offset = tool.output.max_chars;
+                format!("\n[read_artifact with artifact_id {id} and offset {offset} reads on]")
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Shows the loop guard the calls that are done, in call order.
     pub(super) fn note_progress(&mut self) {
         while let Some(call) = self.state.calls.get(self.state.guarded) {
             let Stage::Done(outcome) = &call.stage else { return };
-            // Calls that are over a limit say nothing of the tool; the limit itself ends the run.
-            if outcome.error_code == Some(ErrorCode::BudgetExhausted) {
+            // Calls that are over a limit say nothing of the tool; the limit itself ends the run. A child's limits are its
+            // own.
+            let is_childs = call.agent && call.started_at.is_some();
+            if outcome.error_code == Some(ErrorCode::BudgetExhausted) && !is_childs {
                 self.state.guarded += 1;
                 continue;
             }

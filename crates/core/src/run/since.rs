@@ -31,7 +31,12 @@ impl Since {
     pub(super) fn note(&self, state: &mut RunState, at: Millis) {
         for (index, call) in state.calls.iter_mut().enumerate() {
             let before = self.calls.get(index).filter(|(id, _)| *id == call.id);
-            if before.is_none_or(|(_, stage)| *stage != call.stage) {
+            // A run that is told to end is the one that was begun.
+            let goes_on = |stage: &Stage| {
+                *stage == call.stage
+                    || matches!((stage, &call.stage), (Stage::Child { .. }, Stage::Child { .. }))
+            };
+            if before.is_none_or(|(_, stage)| !goes_on(stage)) {
                 call.since = Some(at);
             }
         }

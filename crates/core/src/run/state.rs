@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::Call;
 use super::inherit::Inherited;
+use super::listing::RunTools;
 use super::summing::Summing;
 use crate::Millis;
 use crate::budget::{Budgets, Estimate, Limit, Used};
@@ -13,7 +14,7 @@ use crate::loop_guard::LoopGuard;
 use crate::model_retry::Progress;
 
 /// Newest version of the stored form that this binary understands. It understands all older ones, too.
-pub const STATE_VERSION: u16 = 3;
+pub const STATE_VERSION: u16 = 4;
 /// Version of a state that has nothing newer in it.
 const FIRST_VERSION: u16 = 1;
 
@@ -71,6 +72,12 @@ pub struct RunState {
     pub deaths_before_step: u32,
     /// Place of the next message.
     pub next_message: u64,
+    /// Runs above it, each of which called the next; the last called it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub depth: u32,
+    /// Of what is used, tokens and money of the runs that its calls began: on the bill it stands there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub by_children: Used,
     /// What it brought along, if it stands on another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
@@ -80,6 +87,9 @@ pub struct RunState {
     /// Where it stands with summaries of its history.
     #[serde(default, skip_serializing_if = "is_default")]
     pub summing: Summing,
+    /// Where it stands with the tools of MCP servers; none: its agent takes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<RunTools>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -121,9 +131,12 @@ impl RunState {
             deaths: 0,
             deaths_before_step: 0,
             next_message: input_messages + 1,
+            depth: 0,
+            by_children: Used::default(),
             inherited: None,
             correction: None,
             summing: Summing::default(),
+            tools: None,
         }
     }
 

@@ -75,7 +75,7 @@ impl Machine<'_> {
             (_, event @ Event::Started { .. }) => Err(self.illegal(name(&event))),
 
             // May happen to any live run.
-            (_, Event::Recovered { deaths, .. }) => self.recovered(deaths),
+            (_, Event::Recovered { deaths, unsent, .. }) => self.recovered(deaths, &unsent),
             (_, Event::TimerFired { .. }) => self.timer_fired(),
             (_, Event::CancelRequested { reason, .. }) => self.cancelled(reason),
             (_, Event::BudgetChanged { patch, by, .. }) => self.budget_changed(&patch, by),
@@ -83,6 +83,27 @@ impl Machine<'_> {
                 self.steered(message_id, content, parts, pinned)
             }
             (_, Event::Broken { code, detail, .. }) => self.broken(code, detail),
+
+            (Phase::Boundary, Event::ToolsListed { list, duration_ms, .. }) => {
+                self.tools_listed(list, duration_ms)
+            }
+            (Phase::Boundary, Event::ToolsUnavailable { server, detail, .. }) => {
+                self.tools_unavailable(&server, &detail)
+            }
+            (Phase::Boundary, Event::ToolsChanged { .. }) => self.tools_changed(),
+            (
+                _,
+                event @ (Event::ToolsListed { .. }
+                | Event::ToolsUnavailable { .. }
+                | Event::ToolsChanged { .. }),
+            ) => Err(self.illegal(name(&event))),
+            // Tools come first.
+            (
+                Phase::Boundary,
+                event @ (Event::ContextBuilt { .. }
+                | Event::ContextOverflowed { .. }
+                | Event::SummaryNeeded { .. }),
+            ) if self.state.lists_tools() => Err(self.illegal(name(&event))),
 
             (
                 Phase::Boundary | Phase::Rebuild,
@@ -130,6 +151,8 @@ impl Machine<'_> {
             }
             (Phase::Tools, Event::KeyFree { call, .. }) => self.key_free(call),
             (Phase::Tools, Event::KeyTaken { call, holder, .. }) => self.key_taken(call, holder),
+            (Phase::Tools, Event::AgentFound { call, found, .. }) => self.agent_found(call, found),
+            (Phase::Tools, Event::ChildEnded { call, end, .. }) => self.child_ended(call, *end),
             (Phase::Tools, Event::ToolAttempted { call, outcome, jitter, .. }) => {
                 self.tool_attempted(call, outcome, jitter)
             }
@@ -147,6 +170,8 @@ impl Machine<'_> {
                 event @ (Event::CallDecided { .. }
                 | Event::KeyFree { .. }
                 | Event::KeyTaken { .. }
+                | Event::AgentFound { .. }
+                | Event::ChildEnded { .. }
                 | Event::ToolAttempted { .. }
                 | Event::ToolReconciled { .. }
                 | Event::EffectSettled { .. }
@@ -256,6 +281,9 @@ pub(super) fn name(event: &Event) -> &'static str {
     match event {
         Event::Started { .. } => "Started",
         Event::Recovered { .. } => "Recovered",
+        Event::ToolsListed { .. } => "ToolsListed",
+        Event::ToolsUnavailable { .. } => "ToolsUnavailable",
+        Event::ToolsChanged { .. } => "ToolsChanged",
         Event::ContextBuilt { .. } => "ContextBuilt",
         Event::ContextOverflowed { .. } => "ContextOverflowed",
         Event::SummaryNeeded { .. } => "SummaryNeeded",
@@ -266,6 +294,8 @@ pub(super) fn name(event: &Event) -> &'static str {
         Event::CallDecided { .. } => "CallDecided",
         Event::KeyFree { .. } => "KeyFree",
         Event::KeyTaken { .. } => "KeyTaken",
+        Event::AgentFound { .. } => "AgentFound",
+        Event::ChildEnded { .. } => "ChildEnded",
         Event::ToolAttempted { .. } => "ToolAttempted",
         Event::ToolReconciled { .. } => "ToolReconciled",
         Event::EffectSettled { .. } => "EffectSettled",

@@ -2,11 +2,13 @@
 
 mod approvals;
 mod budgets;
+mod children;
 mod crashes;
 mod ends;
 mod eval_cases;
 mod heirs;
 mod keys;
+mod listing;
 mod models;
 mod replays;
 mod samples;
@@ -17,39 +19,45 @@ mod uncertain;
 use super::step::name;
 use super::trial::{Trial, approved, said, unclear};
 use super::{Event, SubmittedStatus};
-use crate::budget::BudgetPatch;
+use crate::budget::{BudgetPatch, Used};
 use crate::id::{ApprovalId, CallId, MessageId};
+use crate::ledger;
 use crate::model::FailureKind;
 use crate::permission::Effect;
-use crate::run::{Reconciliation, Submitted};
+use crate::run::{ChildEnd, Reconciliation, Status, StopReason, Submitted};
 use crate::tool::{Output, Reconciled, ResultStatus};
 
 /// Events down, places across: `x` is legal, `.` is not. The places from `asked` on are stages of the call that the event
-/// is about; `ending` is a run that waits for a write before it ends.
+/// is about; `listing` is a run whose tools must be listed, `stale` one whose list may be old; `ending` is a run that waits for a write before it ends.
 const TABLE: &str = "
-                        queued boundary summary again rebuild model retry budget ended |   asked ready key out backoff parked reconciling asked_uncertain done ending
-Started                 x      .        .       .     .       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
-Recovered               x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
-ContextBuilt            .      x        .       .     x       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
-ContextOverflowed       .      x        .       .     x       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
-SummaryNeeded           .      x        .       .     .       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
-Summarized              .      .        x       .     .       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
-SummaryFailed           .      .        x       .     .       .     .     .      .     |   .     .     .   .   .       .      .           .               .    .
-ModelReplied            .      .        .       .     .       x     .     .      .     |   .     .     .   .   .       .      .           .               .    .
-ModelFailed             .      .        .       .     .       x     .     .      .     |   .     .     .   .   .       .      .           .               .    .
-CallDecided             .      .        .       .     .       .     .     .      .     |   x     .     .   .   .       .      .           .               .    .
-KeyFree                 .      .        .       .     .       .     .     .      .     |   .     .     x   .   .       .      .           .               .    .
-KeyTaken                .      .        .       .     .       .     .     .      .     |   .     .     x   .   .       .      .           .               .    .
-ToolAttempted           .      .        .       .     .       .     .     .      .     |   .     .     .   x   .       .      .           .               .    x
-ToolReconciled          .      .        .       .     .       .     .     .      .     |   .     .     .   .   .       .      x           .               .    .
-EffectSettled           .      .        .       .     .       .     .     .      .     |   .     .     .   .   .       .      .           x               .    .
-ToolResultSubmitted     .      .        .       .     .       .     .     .      .     |   .     .     .   .   .       x      .           .               .    .
-Steered                 x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
-TimerFired              x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
-CancelRequested         x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
-BudgetChanged           x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
-BudgetDenied            .      .        .       .     .       .     .     x      .     |   .     .     .   .   .       .      .           .               .    .
-Broken                  x      x        x       x     x       x     x     x      .     |   x     x     x   x   x       x      x           x               x    x
+                        queued boundary listing stale summary again rebuild model retry budget ended | asked ready key out backoff agents child parked reconciling asked_uncertain done ending
+Started                 x      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+Recovered               x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+ToolsListed             .      .        x       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ToolsUnavailable        .      .        x       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ToolsChanged            .      .        .       x     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ContextBuilt            .      x        .       x     .       .     x       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ContextOverflowed       .      x        .       x     .       .     x       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+SummaryNeeded           .      x        .       x     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+Summarized              .      .        .       .     x       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+SummaryFailed           .      .        .       .     x       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ModelReplied            .      .        .       .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ModelFailed             .      .        .       .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+CallDecided             .      .        .       .     .       .     .       .     .     .      .     | x     .     .   .   .       .      .     .      .           .               .    .
+KeyFree                 .      .        .       .     .       .     .       .     .     .      .     | .     .     x   .   .       .      .     .      .           .               .    .
+KeyTaken                .      .        .       .     .       .     .       .     .     .      .     | .     .     x   .   .       x      .     .      .           .               .    .
+AgentFound              .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       x      .     .      .           .               .    .
+ChildEnded              .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      x     .      .           .               .    .
+ToolAttempted           .      .        .       .     .       .     .       .     .     .      .     | .     .     .   x   .       .      .     .      .           .               .    x
+ToolReconciled          .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      x           .               .    .
+EffectSettled           .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           x               .    .
+ToolResultSubmitted     .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     x      .           .               .    .
+Steered                 x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+TimerFired              x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+CancelRequested         x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+BudgetChanged           x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+BudgetDenied            .      .        .       .     .       .     .       .     .     x      .     | .     .     .   .   .       .      .     .      .           .               .    .
+Broken                  x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 ";
 
 #[test]
@@ -91,7 +99,10 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
     let reconciliation = Reconciliation { state: Reconciled::Applied, result: None };
     vec![
         Event::Started { at },
-        Event::Recovered { at, deaths: 1 },
+        Event::Recovered { at, deaths: 1, unsent: Vec::new() },
+        trial.listed(&["read"]),
+        trial.unavailable(),
+        Event::ToolsChanged { at },
         trial.built(10),
         Event::ContextOverflowed { at, tokens: 9, max_tokens: 5 },
         trial.summary_needed(1, 10),
@@ -108,6 +119,8 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         },
         Event::KeyFree { at, call },
         trial.key_taken_by(call, true, ResultStatus::Succeeded),
+        Event::AgentFound { at, call, found: Err("There is no such agent.".into()) },
+        Event::ChildEnded { at, call, end: Box::new(ended()) },
         Event::ToolAttempted { at, call, outcome: unclear(), jitter: 0 },
         Event::ToolReconciled { at, call, reconciliation },
         Event::EffectSettled { at, call, applied: true, content: None, by: "key_a".into() },
@@ -123,4 +136,16 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::BudgetDenied { at, approval, by: "key_a".into() },
         Event::Broken { at, code: "store_broken".into(), detail: "it broke".into() },
     ]
+}
+
+/// Another agent's run, with its answer.
+fn ended() -> ChildEnd {
+    ChildEnd {
+        status: Status::Finished,
+        reason: StopReason::FinalAnswer,
+        output: Output::plain("seven"),
+        used: Used::default(),
+        ran_ms: 5,
+        effect: ledger::Effect::None,
+    }
 }

@@ -8,6 +8,7 @@ use super::state::{Phase, RunState, StopReason};
 use super::step::{Legal, Machine};
 use crate::Millis;
 use crate::budget::Limit;
+use crate::id::CallId;
 use crate::ledger::{Next, after_attempt};
 use crate::permission::{Effect, OnExpiry};
 use crate::tool::{Attempt, ErrorCode};
@@ -21,6 +22,7 @@ pub fn next_due(state: &RunState) -> Option<Millis> {
     let calls = state.calls.iter().filter_map(|call| match call.stage {
         Stage::Asked { expires_at, .. }
         | Stage::Parked { expires_at }
+        | Stage::Child { expires_at, .. }
         | Stage::AskedUncertain { expires_at } => Some(expires_at),
         Stage::Backoff { until, .. } => Some(until),
         _ => None,
@@ -87,6 +89,7 @@ impl Machine<'_> {
                 self.approval_expired(index, on_expiry)
             }
             Stage::AskedUncertain { expires_at } if expires_at <= self.at => self.question_expired(index),
+            Stage::Child { expires_at, .. } if expires_at <= self.at => self.child_expired(index),
             Stage::Parked { expires_at } if expires_at <= self.at => {
                 if self.state.calls[index].writes {
                     self.uncertain(index, "the client gave no answer in time");
@@ -134,8 +137,9 @@ impl Machine<'_> {
         self.emit_in_step(EventType::ApprovalDecided, data);
     }
 
-    /// A server died with the run, or handed it back unfinished: what was out then is unclear now.
-    pub(super) fn recovered(&mut self, deaths: u32) -> Legal {
+    /// A server died with the run, or handed it back unfinished: what was out then is unclear now, but for what is known not
+    /// to have left, which is still to be sent.
+    pub(super) fn recovered(&mut self, deaths: u32, unsent: &[CallId]) -> Legal {
         self.state.deaths = self.state.deaths.max(deaths);
         let in_step = self.state.deaths - self.state.deaths_before_step;
         let too_many = in_step > self.config.max_recoveries;
@@ -147,7 +151,10 @@ impl Machine<'_> {
             );
         }
         for index in 0..self.state.calls.len() {
+            let is_unsent = unsent.contains(&self.state.calls[index].id);
             match self.state.calls[index].stage {
+                Stage::Out { .. } if is_unsent && self.state.ending.is_none() => {}
+                Stage::Out { attempt, tainted } if is_unsent => self.not_sent_again(index, attempt, tainted),
                 // Whatever kills the servers isn't done once more, not even to learn what became of a write.
                 Stage::Out { .. } | Stage::Reconciling { .. } if too_many => self.abandoned(index),
                 Stage::Out { attempt, tainted } => self.lost(index, attempt, tainted),

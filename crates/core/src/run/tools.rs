@@ -6,6 +6,7 @@ use super::call::{Call, Stage};
 use super::event::{KeyHolder, Submitted, SubmittedStatus};
 use super::record::{EventType, LedgerRow, Record};
 use super::step::{Legal, Machine};
+use crate::Millis;
 use crate::agent::ToolSpec;
 use crate::id::{CallId, LedgerId};
 use crate::ledger::{Next, after_attempt, taints};
@@ -36,7 +37,9 @@ impl Machine<'_> {
                 continue;
             }
             let call = &self.state.calls[index];
-            if call.business_key || (call.writes && self.state.has_effects_to_take()) {
+            if call.agent {
+                self.look_for_agent(index);
+            } else if call.business_key || (call.writes && self.state.has_effects_to_take()) {
                 self.resume();
                 self.state.calls[index].stage = Stage::Key;
             } else {
@@ -53,17 +56,17 @@ impl Machine<'_> {
         if call.stage != Stage::Ready {
             return false;
         }
-        let working = |other: &&Call| other.is_at_work();
+        let working = |other: &&Call| other.is_busy();
         if call.parallel_safe {
             let alone = calls.iter().filter(working).any(|other| !other.parallel_safe);
             !alone && calls.iter().filter(working).count() < MAX_AT_ONCE
         } else {
-            calls[..index].iter().all(Call::is_done) && !calls.iter().any(Call::is_at_work)
+            calls[..index].iter().all(Call::is_done) && !calls.iter().any(Call::is_busy)
         }
     }
 
     /// What was so when the call came in may have changed: the limit was lowered, or the same call is unclear by now.
-    fn may_still_run(&mut self, index: usize) -> bool {
+    pub(super) fn may_still_run(&mut self, index: usize) -> bool {
         let call = &self.state.calls[index];
         if self.is_unsettled(&call.tool_name, &call.input_hash) {
             self.reject(index, ErrorCode::SideEffectUncertain, SAME_IS_UNCLEAR);
@@ -83,16 +86,22 @@ impl Machine<'_> {
         if !self.may_still_run(index) {
             return;
         }
-        self.resume();
         let timeout_ms = self.tool_of(index).map_or(0, ToolSpec::timeout_ms);
-        let call = &mut self.state.calls[index];
-        call.started_at = Some(self.at);
         let expires_at = self.at.saturating_add_unsigned(timeout_ms);
-        call.stage = if call.client {
+        let stage = if self.state.calls[index].client {
             Stage::Parked { expires_at }
         } else {
             Stage::Out { attempt: 1, tainted: false }
         };
+        self.begin(index, stage, expires_at);
+    }
+
+    /// It begins: it is in the ledger, and everybody may know.
+    pub(super) fn begin(&mut self, index: usize, stage: Stage, expires_at: Millis) {
+        self.resume();
+        let call = &mut self.state.calls[index];
+        call.started_at = Some(self.at);
+        call.stage = stage;
         self.state.used.tool_calls += 1;
         let row = LedgerRow {
             id: call.ledger_id(),
@@ -112,7 +121,7 @@ impl Machine<'_> {
 
     pub(super) fn key_free(&mut self, call: CallId) -> Legal {
         let index = self.index_of(call, "KeyFree")?;
-        if self.state.calls[index].stage != Stage::Key {
+        if self.state.calls[index].stage != Stage::Key || self.state.calls[index].agent {
             return Err(self.illegal("KeyFree"));
         }
         // Nothing is begun any more in a run that is ending.

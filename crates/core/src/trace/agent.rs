@@ -39,15 +39,25 @@ pub(super) fn run(frame: &Frame, told: &Told<'_>) -> Option<Span> {
     Some(span.done())
 }
 
-/// What the run itself used; what it brought along stands on the span of the run that used it.
+/// What the run itself used; what it brought along and what its children used stands on the spans of the runs that used it.
 fn own_use(state: &RunState) -> Used {
     let before = state.inherited.as_ref().map(|inherited| inherited.used.clone()).unwrap_or_default();
+    let below = &state.by_children;
     let used = &state.used;
     Used {
         steps: used.steps.saturating_sub(before.steps),
-        input_tokens: used.input_tokens.saturating_sub(before.input_tokens),
-        output_tokens: used.output_tokens.saturating_sub(before.output_tokens),
+        input_tokens: used
+            .input_tokens
+            .saturating_sub(before.input_tokens)
+            .saturating_sub(below.input_tokens),
+        output_tokens: used
+            .output_tokens
+            .saturating_sub(before.output_tokens)
+            .saturating_sub(below.output_tokens),
         tool_calls: used.tool_calls.saturating_sub(before.tool_calls),
-        cost_microusd: used.cost_microusd.saturating_sub(before.cost_microusd),
+        cost_microusd: used
+            .cost_microusd
+            .saturating_sub(before.cost_microusd)
+            .saturating_sub(below.cost_microusd),
     }
 }

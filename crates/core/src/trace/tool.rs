@@ -5,8 +5,10 @@ use super::content;
 use super::frame::{Frame, Told};
 use super::ids::{reconcile_span, tool_span};
 use super::span::{Span, SpanId, SpanKind};
+use crate::id::RunId;
 use crate::json::sha256_hex;
-use crate::run::{Call, CallOutcome, Event, Record, Stage};
+use crate::ledger::EntryStatus;
+use crate::run::{Call, CallOutcome, ChildEnd, Event, Record, Stage};
 use crate::tool::{Attempt, ErrorCode, Reconciled, ResultStatus};
 
 /// The name of a tool that there isn't.
@@ -18,7 +20,11 @@ pub(super) fn attempts(frame: &Frame, told: &Told<'_>) -> Vec<Span> {
         match before_stage {
             Some(stage) if *stage == call.stage => None,
             Some(Stage::Out { attempt, .. }) => Some(attempt_ended(frame, told, before?, call, *attempt)),
-            Some(Stage::Parked { .. }) => Some(attempt_ended(frame, told, before?, call, 1)),
+            // It was told to end, and is not at its end yet.
+            Some(Stage::Child { .. }) if matches!(call.stage, Stage::Child { .. }) => None,
+            Some(Stage::Parked { .. } | Stage::Child { .. }) => {
+                Some(attempt_ended(frame, told, before?, call, 1))
+            }
             Some(Stage::Reconciling { attempt, .. }) => {
                 Some(reconciled(frame, told, before?, call, *attempt))
             }
@@ -75,6 +81,7 @@ fn attempt_span(
         .with("answerable.tool.idempotency_key", key(call))
         .with("answerable.ledger_id", call.ledger_id().to_string())
         .maybe("answerable.tool.client", call.client.then_some(true))
+        .maybe("answerable.tool.child_run_id", call.agent.then(|| RunId(call.id.0).to_string()))
         .error(ended.why);
     content::call(span, frame, told, call).done()
 }
@@ -87,6 +94,7 @@ fn how(told: &Told<'_>, before: &Call, call: &Call) -> Ended {
     }
     let possible = if call.writes { "possible" } else { "none" };
     match (&call.stage, told.event) {
+        (_, Event::ChildEnded { call: id, end, .. }) if *id == call.id => childs(call, end),
         (_, Event::Recovered { .. }) if !before.client => {
             Ended { status: "worker_lost", why: Some("worker_lost".into()), side_effect: possible }
         }
@@ -100,6 +108,24 @@ fn how(told: &Told<'_>, before: &Call, call: &Call) -> Ended {
             Ended { status: done.status.as_str(), why: why(done), side_effect }
         }
         _ => Ended { status: "unclear", why: Some(word(ErrorCode::Timeout)), side_effect: possible },
+    }
+}
+
+/// What another agent's run came to.
+fn childs(call: &Call, end: &ChildEnd) -> Ended {
+    let outcome = end.outcome(call.writes);
+    let status = match outcome.status {
+        EntryStatus::Succeeded => "succeeded",
+        EntryStatus::Uncertain => "unclear",
+        _ => "failed",
+    };
+    let side_effect = outcome.effect.as_str();
+    match &call.stage {
+        Stage::Done(done) => {
+            let status = if status == "unclear" { status } else { done.status.as_str() };
+            Ended { status, why: why(done), side_effect }
+        }
+        _ => Ended { status, why: outcome.error_code.map(word), side_effect },
     }
 }
 
@@ -173,14 +199,17 @@ fn base(frame: &Frame, told: &Told<'_>, before: &Call, id: SpanId) -> Build {
     let at = told.event.at();
     let began = before.since.filter(|since| *since <= at).unwrap_or(at);
     // What is no tool of the agent's is the model's word.
-    let known = told.registry.tool(&before.tool_name).is_some();
-    let name = if known { before.tool_name.as_str() } else { UNKNOWN_TOOL };
+    let known = told.registry.tool(&before.tool_name);
+    let name = if known.is_some() { before.tool_name.as_str() } else { UNKNOWN_TOOL };
+    let mcp = known.and_then(|tool| tool.mcp.as_ref());
     Build::of(frame, SpanKind::Tool, Viewed::Tool, id, Some(began), at)
         .step(told.after.step)
         .with("gen_ai.operation.name", "execute_tool")
         .with("gen_ai.tool.name", name)
         .with("gen_ai.tool.type", "function")
         .with("gen_ai.tool.call.id", before.id.to_string())
+        .maybe("answerable.mcp.server", mcp.map(|at| at.server.as_str()))
+        .maybe("answerable.mcp.tool", mcp.map(|at| at.tool.as_str()))
         .with("answerable.tool.input_hash", before.input_hash.as_str())
         .with("answerable.tool.duration_ms", at - began)
 }

@@ -85,9 +85,11 @@ impl Life {
             106 => drop(self.trial.cancel()),
             107..=110 => self.held += 1,
             111..=116 => self.limits_change(),
-            117..=118 => {
-                self.happens(Event::Recovered { at: self.trial.now, deaths: self.trial.state.deaths })
-            }
+            117..=118 => self.happens(Event::Recovered {
+                at: self.trial.now,
+                deaths: self.trial.state.deaths,
+                unsent: Vec::new(),
+            }),
             119 => self.late_and_strange(),
             120 => {
                 let (code, detail) = ("store_broken".into(), "it broke".into());
@@ -132,6 +134,10 @@ impl Life {
         let command = self.in_flight.remove(self.tape.pick(self.in_flight.len()));
         let at = self.trial.now;
         match command {
+            Command::ListTools { .. } => {
+                let event = world::listing(&mut self.tape, &self.trial);
+                self.happens(event);
+            }
             Command::BuildContext => self.context(),
             Command::CallModel { .. } => self.model(),
             Command::Summarize { .. } => {
@@ -141,6 +147,10 @@ impl Life {
             Command::ClaimKey { call } => {
                 let index = self.index(call);
                 match world::holder(&mut self.tape) {
+                    None if self.trial.state.calls[index].agent => {
+                        let found = world::found(&mut self.tape);
+                        self.happens(self.trial.found(index, found));
+                    }
                     None => self.happens(Event::KeyFree { at, call }),
                     Some((same, status)) => self.happens(self.trial.key_taken(index, same, status)),
                 }
@@ -170,6 +180,10 @@ impl Life {
     }
 
     fn context(&mut self) {
+        let may_change = self.trial.state.phase == Phase::Boundary && self.trial.state.may_list_again();
+        if may_change && self.tape.rarely(4) {
+            return self.happens(Event::ToolsChanged { at: self.trial.now });
+        }
         for _ in 0..std::mem::take(&mut self.held) {
             self.trial.steer();
         }
@@ -204,7 +218,7 @@ impl Life {
     /// An attempt is unclear: unless the far side dedupes, it must not be sent again.
     fn may_have_happened(&mut self, id: CallId) {
         let call = self.trial.state.call(id).expect("a call");
-        let tool = self.trial.registry.tool(&call.tool_name).expect("a tool");
+        let tool = self.trial.equipped().tool(&call.tool_name).expect("a tool");
         if tool.writes() {
             self.maybe.insert(id);
         }
@@ -230,15 +244,20 @@ impl Life {
         }
     }
 
-    /// All that was in flight is lost; another server finds what is stored.
+    /// All that was in flight is lost; another server finds what is stored, and knows of some calls that they waited still.
     fn crash(&mut self) {
+        let mut unsent = Vec::new();
         for command in std::mem::take(&mut self.in_flight) {
-            if let Command::RunTool { call, .. } = command {
+            let Command::RunTool { call, attempt } = command else { continue };
+            if self.tape.rarely(4) {
+                self.sent.insert(call, attempt - 1);
+                unsent.push(call);
+            } else {
                 self.may_have_happened(call);
             }
         }
         self.trial.state = round_trip(&self.trial.state);
-        self.note_given_up(|life| drop(life.trial.dies()));
+        self.note_given_up(|life| drop(life.trial.dies_with(unsent)));
     }
 
     /// Words that come too late or to the wrong place are illegal and change nothing.
@@ -276,7 +295,7 @@ impl Life {
         let always = [
             Event::TimerFired { at },
             Event::CancelRequested { at, reason: None },
-            Event::Recovered { at, deaths: 1 },
+            Event::Recovered { at, deaths: 1, unsent: Vec::new() },
             Event::Steered { at, message_id, content: "late".into(), parts: vec![], pinned: false },
             Event::BudgetChanged { at, patch: BudgetPatch::default(), by: "x".into() },
         ];

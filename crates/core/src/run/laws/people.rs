@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use super::life::Life;
+use super::world;
 use crate::budget::BudgetPatch;
+use crate::ledger::Effect as Made;
 use crate::permission::Effect;
 use crate::run::trial::approved;
-use crate::run::{CallVerdict, Event, Stage, SubmittedStatus};
+use crate::run::{CallVerdict, Event, Stage, StopReason, SubmittedStatus};
 use crate::tool::Output;
 
 impl Life {
@@ -16,7 +18,13 @@ impl Life {
 
     fn owed(&self) -> impl Iterator<Item = usize> {
         let is_owed = |stage: &Stage| {
-            matches!(stage, Stage::Asked { .. } | Stage::AskedUncertain { .. } | Stage::Parked { .. })
+            matches!(
+                stage,
+                Stage::Asked { .. }
+                    | Stage::AskedUncertain { .. }
+                    | Stage::Parked { .. }
+                    | Stage::Child { .. }
+            )
         };
         self.trial
             .state
@@ -44,6 +52,13 @@ impl Life {
             Stage::AskedUncertain { .. } => {
                 self.maybe.remove(&self.trial.call(index));
                 self.trial.settled(index, self.tape.pick(2) == 0)
+            }
+            Stage::Child { .. } => {
+                let (reason, effect, part) = world::child(&mut self.tape);
+                if effect == Made::Possible && reason != StopReason::FinalAnswer {
+                    self.maybe.insert(self.trial.call(index));
+                }
+                self.trial.child_end(index, reason, effect, part)
             }
             _ => {
                 let status = self.tape.one(&[SubmittedStatus::Succeeded, SubmittedStatus::Failed]);

@@ -3,12 +3,14 @@
 use serde_json::{Value, json};
 
 use super::tape::Tape;
+use crate::budget::Budgets;
+use crate::ledger::Effect;
 use crate::model::{FailureKind, Finish, ModelReply};
-use crate::run::Event;
 use crate::run::trial::{Trial, not_done, refused, said, unclear};
+use crate::run::{Event, StopReason};
 use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ResultStatus};
 
-const TOOLS: [&str; 20] = [
+const TOOLS: [&str; 24] = [
     "look",
     "pay",
     "mail",
@@ -26,7 +28,11 @@ const TOOLS: [&str; 20] = [
     "wipe",
     "stamp",
     "find",
+    "help",
+    "team",
     "no_such_tool",
+    "srv__read",
+    "srv__odd name",
     "look around!",
     "",
 ];
@@ -44,9 +50,24 @@ pub(super) fn changes(tape: &mut Tape) -> Value {
             "max_tokens": tape.one(&[200_000, 200_000, 60, 200]), "timeout_ms": tape.one(&[600_000, 60_000, 3_000]),
             "max_cost_microusd": tape.one(&[None, None, Some(30)]), "on_exhausted": tape.one(&["stop", "ask"])},
         "loop_guard": {"max_repeated_calls": tape.one(&[9, 2, 3]), "max_repeated_errors": tape.one(&[9, 2, 3])},
-        "context": {"max_tokens": tape.one(&[32_000, 430, 470]), "overflow": "summarize"},
+        "context": {"max_tokens": tape.one(&[32_000, 470, 510]), "overflow": "summarize"},
         "output_schema": tape.one(&[Value::Null, Value::Null, json!({"type": "object", "required": ["n"]})]),
+        "mcp": tape.one(&[json!([]), server("none"), server("write")]),
     })
+}
+
+/// A server whose tools the agent takes.
+fn server(side_effect: &str) -> Value {
+    json!([{"server": "srv", "allow": ["*"], "defaults": {"side_effect": side_effect, "on_uncertain": "observe"}}])
+}
+
+/// What servers offer.
+pub(super) fn listing(tape: &mut Tape, trial: &Trial) -> Event {
+    match tape.pick(16) {
+        15 => trial.unavailable(),
+        14 => trial.goes_without(),
+        n => trial.listed([&["read", "odd name"][..], &["read"], &["odd name", "more"], &[]][n % 4]),
+    }
 }
 
 /// What the model says; nothing but an answer when all goes well.
@@ -134,6 +155,21 @@ pub(super) fn attempt(tape: &mut Tape) -> Attempt {
         5 => tape.one(&[not_done(), Attempt::NotDone(ErrorCode::Unavailable, "away".into(), Some(400_000))]),
         _ => unclear(),
     }
+}
+
+/// Who the agent of a call is, or that it can't be called.
+pub(super) fn found(tape: &mut Tape) -> Option<Budgets> {
+    let budgets = Budgets { max_tokens: tape.one(&[300, 40, 90_000]), ..Budgets::default() };
+    (!tape.rarely(6)).then_some(Budgets { timeout_ms: tape.one(&[600_000, 900]), ..budgets })
+}
+
+/// How a child ends, with what effect, and which part of a hundred of its limits it used.
+pub(super) fn child(tape: &mut Tape) -> (StopReason, Effect, u64) {
+    use StopReason::{Cancelled, FinalAnswer, MaxTokens, ModelError, Timeout};
+    let reason =
+        tape.one(&[FinalAnswer, FinalAnswer, FinalAnswer, MaxTokens, ModelError, Timeout, Cancelled]);
+    let effect = tape.one(&[Effect::None, Effect::None, Effect::Committed, Effect::Possible]);
+    (reason, effect, tape.one(&[0, 10, 50, 100]))
 }
 
 pub(super) fn reconciled(tape: &mut Tape) -> Reconciled {

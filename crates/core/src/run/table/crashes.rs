@@ -105,10 +105,35 @@ fn too_many_deaths_in_one_step() {
 }
 
 #[test]
+fn what_waited_for_its_turn_is_still_to_be_sent() {
+    for tool in ["look", "peek", "charge", "refund", "pay", "mail"] {
+        let mut trial = Trial::begun(&json!({}));
+        trial.calls(&[(tool, json!({"n": 1})), ("gate", json!({}))]);
+        let before = outstanding(&trial.state);
+        assert_eq!(before, [Command::RunTool { call: trial.call(0), attempt: 1 }], "{tool}");
+        trial.dies_with(vec![trial.call(0)]);
+        assert_eq!((trial.stages()[0], outstanding(&trial.state)), ("out", before), "{tool}");
+    }
+    // Unless nothing is sent any more.
+    let mut trial = Trial::begun(&json!({"budgets": {"timeout_ms": 1200}}));
+    trial.calls(&[("mail", json!({}))]);
+    trial.fire();
+    trial.dies_with(vec![trial.call(0)]);
+    assert_eq!((trial.end().0, trial.entry(0)), ("timeout", ("failed", "none", 1)));
+    // A row of servers that die while it waits is a row of deaths all the same.
+    let mut trial = Trial::begun(&json!({}));
+    trial.calls(&[("mail", json!({}))]);
+    while trial.state.phase == Phase::Tools {
+        trial.dies_with(vec![trial.call(0)]);
+    }
+    assert_eq!((trial.end().0, trial.entry(0)), ("crash_loop", ("failed", "none", 1)));
+}
+
+#[test]
 fn a_run_that_is_handed_back_loses_nothing() {
     let mut trial = Trial::begun(&json!({}));
     trial.build();
-    trial.must(Event::Recovered { at: trial.now, deaths: 0 });
+    trial.must(Event::Recovered { at: trial.now, deaths: 0, unsent: Vec::new() });
     assert_eq!((trial.state.attempt(), trial.state.phase), (1, Phase::Model));
 }
 

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use crate::agent::Price;
-use crate::budget::{Estimate, Limit, Size};
+use crate::budget::{Estimate, Limit, Size, Used};
 use crate::correction::Correction;
 use crate::id::{ApprovalId, LedgerId};
 use crate::model::FailureKind;
-use crate::run::trial::{Trial, not_done, round_trip, unclear};
+use crate::run::trial::{Trial, not_done, round_trip, unclear, with_server};
 use crate::run::{BudgetAsk, Call, Inherited, Phase, RunState, STATE_VERSION, Stage, Status, Summing};
 use crate::tokens::Counter;
 
@@ -23,6 +23,8 @@ pub(super) fn at(place: &str) -> (Trial, usize) {
     let (trial, index) = match place {
         "queued" => (Trial::new(&json!({})), 0),
         "boundary" => (Trial::begun(&json!({})), 0),
+        "listing" => (Trial::begun(&with_server(&json!({}))), 0),
+        "stale" => (after_a_step(Trial::begun_with(&["read"])), 0),
         "summary" => (Trial::summing(&json!({})), 0),
         "again" => (
             after(Trial::summing(&json!({})), |trial| drop(trial.summary_fails(FailureKind::Passing, 503))),
@@ -39,6 +41,8 @@ pub(super) fn at(place: &str) -> (Trial, usize) {
         "out" => (with_calls(&["pay"]), 0),
         "backoff" => (after(with_calls(&["pay"]), |trial| drop(trial.attempt(0, not_done()))), 0),
         "parked" => (with_calls(&["ask_user"]), 0),
+        "agents" => (with_calls(&["help"]), 0),
+        "child" => (after(with_calls(&["help"]), |trial| drop(trial.hires(0))), 0),
         "reconciling" => (after(with_calls(&["refund"]), |trial| drop(trial.attempt(0, unclear()))), 0),
         "asked_uncertain" => (after(with_calls(&["gate"]), asked_uncertain), 0),
         "done" => (after(with_calls(&["look", "poll"]), |trial| drop(trial.works(0))), 0),
@@ -50,7 +54,10 @@ pub(super) fn at(place: &str) -> (Trial, usize) {
         "retry" => phase == Phase::Model && trial.state.model.not_before.is_some(),
         "again" => phase == Phase::Summary && trial.state.model.not_before.is_some(),
         "done" => stage == Some("succeeded"),
+        "listing" => trial.state.lists_tools(),
+        "stale" => phase == Phase::Boundary && trial.state.may_list_again(),
         "asked_uncertain" => stage == Some("asked uncertain"),
+        "agents" => stage == Some("key"),
         "ending" => trial.state.ending.is_some() && stage == Some("out"),
         "queued" | "boundary" | "summary" | "rebuild" | "model" | "budget" | "ended" => {
             format!("{phase:?}").eq_ignore_ascii_case(place)
@@ -63,6 +70,13 @@ pub(super) fn at(place: &str) -> (Trial, usize) {
 
 fn after(mut trial: Trial, then: impl FnOnce(&mut Trial)) -> Trial {
     then(&mut trial);
+    trial
+}
+
+/// Before its second step.
+fn after_a_step(mut trial: Trial) -> Trial {
+    trial.calls(&[("srv__read", json!({}))]);
+    trial.works(0);
     trial
 }
 
@@ -155,6 +169,23 @@ fn a_state_of_version_3_is_read() {
     }
 }
 
+/// The same for version 4: runs with tools of MCP servers, and runs that call agents.
+#[test]
+fn a_state_of_version_4_is_read() {
+    let text = include_str!("../samples/state_v4.json");
+    let state: RunState = serde_json::from_str(text).expect("today's binary reads it");
+    let tools = state.tools.as_ref().expect("tools of servers");
+    assert_eq!((state.version, state.depth, tools.hash.is_some()), (4, 2, true));
+    assert_eq!(state.by_children.tokens(), 78);
+    let child = state.calls.last().expect("a call of an agent");
+    assert!(child.agent && matches!(child.stage, Stage::Child { given, .. } if given.tokens == 5_000));
+    if STATE_VERSION == 4 {
+        let stored: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let again = serde_json::to_value(&state).expect("JSON");
+        assert_eq!(again, stored, "the form changed: give it a new version");
+    }
+}
+
 /// A state with everything in it.
 fn sample() -> RunState {
     let places = [
@@ -168,6 +199,8 @@ fn sample() -> RunState {
         "asked_uncertain",
         "done",
         "ending",
+        "agents",
+        "child",
     ];
     let (mut state, calls): (RunState, Vec<Call>) = {
         let (base, _) = at("asked");
@@ -210,6 +243,9 @@ fn sample() -> RunState {
         taken: vec![LedgerId(uuid::Uuid::from_u128(9))],
     });
     assert!(state.calls.iter().any(|call| matches!(call.stage, Stage::Done(_))));
+    state.tools = at("stale").0.state.tools;
+    state.depth = 2;
+    state.by_children = Used { input_tokens: 70, output_tokens: 8, cost_microusd: 9, ..Used::default() };
     summing_up(state)
 }
 

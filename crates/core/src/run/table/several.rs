@@ -50,6 +50,7 @@ fn what_is_no_legal_call_is_told_and_not_run() {
     ]);
     assert_eq!(trial.stages(), ["rejected", "rejected", "rejected", "rejected", "out"]);
     let codes: Vec<_> = (0..4).map(|index| trial.result(index).1).collect();
+    let no_such_tool = crate::reply::legal_name("no such tool!");
     let bad = Some("INVALID_ARGUMENTS");
     assert_eq!(codes, [Some("NOT_FOUND"), bad, bad, bad]);
     let calls: Vec<_> = trial.tables.messages[&2]
@@ -60,7 +61,7 @@ fn what_is_no_legal_call_is_told_and_not_run() {
     assert_eq!(
         calls,
         [
-            ("no_such_tool_", r#"{"n":1}"#),
+            (no_such_tool.as_str(), r#"{"n":1}"#),
             ("pay", "{}"),
             ("pay", "{}"),
             ("pay", r#"{"n":"one"}"#),

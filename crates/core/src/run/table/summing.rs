@@ -233,7 +233,7 @@ fn summaries(trial: &Trial) -> usize {
 
 #[test]
 fn a_long_run_sums_up_again_and_again() {
-    let trial = looked_around(&narrow(480));
+    let trial = looked_around(&narrow(520));
     assert!(summaries(&trial) >= 2, "{}", summaries(&trial));
     let versions = trial.tables.messages.values().filter_map(|message| message.summary.as_ref());
     let versions: Vec<u32> = versions.map(|summary| summary.version).collect();
@@ -243,7 +243,7 @@ fn a_long_run_sums_up_again_and_again() {
 
 #[test]
 fn recorded_summaries_play_again() {
-    let changes = narrow(480);
+    let changes = narrow(520);
     let trial = looked_around(&changes);
     let same = run(&trial.recording(), crate::replay::Under::TheSame).expect("played");
     let kinds = |replayed: &crate::replay::Replayed| -> Vec<&'static str> {
@@ -261,12 +261,12 @@ fn recorded_summaries_play_again() {
 
 #[test]
 fn another_context_needs_fewer_summaries_or_more_than_there_are() {
-    let changes = narrow(480);
+    let changes = narrow(520);
     let recorded = Recorded::of(&looked_around(&changes), &changes);
     let (wide, difference) = recorded.under(&Other::default());
     assert_eq!((summaries(&wide), wide.end().0), (0, "final_answer"));
     assert!(difference.is_some_and(|difference| difference.field.contains("context")));
-    let (narrower, _) = recorded.under(&Other { agent: narrow(440), ..Other::default() });
+    let (narrower, _) = recorded.under(&Other { agent: narrow(480), ..Other::default() });
     assert_eq!(narrower.end().0, "final_answer");
     let failed = narrower.told(EventType::ContextSummaryFailed);
     assert_eq!(failed[0]["error"], "the recording has no more summaries");

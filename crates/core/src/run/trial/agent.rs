@@ -44,6 +44,8 @@ fn tools() -> Value {
         }
         tool
     };
+    let agent =
+        |budgets: Value| json!({"agent_id": "agt_0192f0c1-2345-7890-abcd-ef0123456789", "budgets": budgets});
     let find = json!({"tool": "find", "input": {"key": "{{idempotency_key}}"}});
     json!([
         http("look", json!({"side_effect": "none", "parallel_safe": true})),
@@ -60,6 +62,10 @@ fn tools() -> Value {
         http("risky", json!({"risk": "high"})),
         http("gate", json!({"risk": "high", "parallel_safe": true, "on_uncertain": "ask"})),
         http("wipe", json!({"risk": "critical"})),
+        {"name": "help", "kind": "agent", "agent": agent(json!({"max_tokens": 5000})), "input_schema": input,
+            "on_uncertain": "ask", "timeout_ms": 60000},
+        {"name": "team", "kind": "agent", "agent": agent(json!({})), "input_schema": input, "side_effect": "none",
+            "on_uncertain": "observe", "parallel_safe": true, "timeout_ms": 60000},
         {"name": "ask_user", "kind": "client", "side_effect": "none", "timeout_ms": 60000},
         {"name": "sign", "kind": "client", "on_uncertain": "ask", "timeout_ms": 60000, "parallel_safe": true},
         {"name": "stamp", "kind": "client", "on_uncertain": "stop", "timeout_ms": 60000},

@@ -14,6 +14,7 @@ impl Trial {
         self.check_something_is_next();
         self.check_limits(records);
         self.check_waiting();
+        self.check_children(records);
         self.check_steps();
         super::events::check(self, records);
         if self.state.is_ended() {
@@ -40,7 +41,9 @@ impl Trial {
             }
             Status::WaitingApproval => assert!(!self.tables.pending().is_empty(), "it waits for nobody"),
             Status::WaitingTool => {
-                assert!(state.calls.iter().any(|call| matches!(call.stage, Stage::Parked { .. })))
+                let is_awaited =
+                    |call: &Call| matches!(call.stage, Stage::Parked { .. } | Stage::Child { .. });
+                assert!(state.calls.iter().any(is_awaited));
             }
             _ => assert!(commands.is_empty()),
         }
@@ -103,13 +106,51 @@ impl Trial {
                     let entry = entry.expect("the intent before the effect");
                     assert!(entry.outcome.is_none() && entry.attempts == attempt);
                 }
-                Stage::Backoff { .. } | Stage::Parked { .. } | Stage::Reconciling { .. } => {
+                Stage::Backoff { .. }
+                | Stage::Parked { .. }
+                | Stage::Child { .. }
+                | Stage::Reconciling { .. } => {
                     assert!(entry.expect("an entry").outcome.is_none());
                 }
                 Stage::Asked { .. } | Stage::Ready | Stage::Key => assert!(entry.is_none()),
                 Stage::AskedUncertain { .. } => assert!(entry.expect("an entry").outcome.is_some()),
                 Stage::Done(_) => {}
             }
+        }
+    }
+
+    /// Each child has its call's entry and no other; together they can't spend more than the run may.
+    fn check_children(&self, records: &[Record]) {
+        let (state, mut given) = (&self.state, Vec::new());
+        for call in &state.calls {
+            if let Stage::Child { given: share, .. } = call.stage {
+                assert!(self.tables.children.contains(&call.id), "a child that was begun");
+                given.push(share);
+            }
+        }
+        for record in records {
+            if let Record::ChildOpened(row) = record {
+                assert!(self.tables.ledger.entries.contains_key(&crate::id::LedgerId(row.call.0)));
+                assert!(row.budgets.max_tokens > 0 && row.budgets.timeout_ms > 0);
+                assert_eq!((row.depth, row.deadline), (state.depth + 1, state.deadline));
+                let tokens: u64 = given.iter().map(|share| share.tokens).sum();
+                assert!(state.used.tokens() + tokens <= state.budgets.max_tokens, "{given:?}");
+                let cost: u64 = given.iter().filter_map(|share| share.cost_microusd).sum();
+                let max = state.budgets.max_cost_microusd;
+                assert!(max.is_none_or(|max| state.used.cost_microusd + cost <= max), "{given:?}");
+            }
+        }
+        if state.is_ended() {
+            let stopped = |call: &&Call| {
+                let told = |record: &Record| matches!(record, Record::ChildStopped { call: id, .. } if *id == call.id);
+                records.iter().any(told)
+            };
+            let open = self.tables.children.iter().filter_map(|id| state.call(*id));
+            let cut = open.filter(|call| match &call.stage {
+                Stage::Done(done) => done.status == crate::tool::ResultStatus::Cancelled,
+                _ => false,
+            });
+            assert!(cut.clone().all(|call| stopped(&call)), "a child outlives its parent");
         }
     }
 

@@ -6,6 +6,7 @@ mod checks;
 mod events;
 mod history;
 mod ledger;
+mod listing;
 mod play;
 mod recorded;
 mod spans;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 pub(super) use agent::agent;
+pub(super) use listing::with_server;
 pub(super) use play::{approved, not_done, refused, said, unclear};
 use spans::Spans;
 pub(super) use spans::frame;
@@ -26,6 +28,7 @@ use tables::Tables;
 use super::{Event, IllegalEvent, Record, RunConfig, RunState, Transition, step};
 use crate::Millis;
 use crate::budget::Budgets;
+use crate::catalog::{Equipped, with_tools};
 use crate::id::{CallId, MessageId, RunId};
 use crate::message::{Message, Role};
 use crate::registry::Registry;
@@ -43,6 +46,8 @@ pub(super) struct Trial {
     pub(super) now: Millis,
     pub(super) journal: Vec<Event>,
     accepted: RunState,
+    /// Tools that were listed last.
+    listed: Option<Registry>,
     spans: Spans,
     ids: u128,
 }
@@ -62,6 +67,7 @@ impl Trial {
         let mut trial = Self {
             registry,
             accepted: state.clone(),
+            listed: None,
             state,
             tables: Tables::default(),
             now: DAWN,
@@ -87,7 +93,7 @@ impl Trial {
             self.tables.message(Message::text(id, seq, Role::User, "go on"));
         }
         let spans = Spans::after(&self.tables);
-        Self { accepted: state.clone(), state, journal: Vec::new(), spans, ..self }
+        Self { accepted: state.clone(), state, journal: Vec::new(), spans, listed: None, ..self }
     }
 
     /// A fresh id. They lie apart, since approvals take theirs from calls.
@@ -98,7 +104,7 @@ impl Trial {
 
     /// Lets `event` happen. Everything that must hold is checked; an illegal event changes nothing.
     pub(super) fn happens(&mut self, event: Event) -> Result<Vec<Record>, IllegalEvent> {
-        let config = RunConfig { registry: &self.registry, max_recoveries: MAX_RECOVERIES };
+        let config = RunConfig { registry: self.equipped(), max_recoveries: MAX_RECOVERIES };
         let stored = (round_trip(&self.state), round_trip(&event));
         assert_eq!(stored.1, event, "an event survives its storage");
         assert_eq!(stored.0, self.state, "a state survives its storage");
@@ -108,10 +114,20 @@ impl Trial {
         assert!(!self.state.is_ended(), "nothing happens after the end");
         self.tables.fold(&event, &records, self.now);
         let before = std::mem::replace(&mut self.state, state);
-        self.spans.take(&self.registry, &before, &event, &self.state, &records);
+        let registry = self.listed.as_ref().unwrap_or(&self.registry);
+        self.spans.take(registry, &before, &event, &self.state, &records);
+        if let Event::ToolsListed { list, .. } = &event {
+            let agent = with_tools(&self.registry.spec, &list.tools);
+            self.listed = Some(Registry::compile(agent).expect("a list that was looked at"));
+        }
         self.journal.push(event);
         self.check(&before, &records);
         Ok(records)
+    }
+
+    /// The agent, with the tools that were listed last.
+    pub(super) fn equipped(&self) -> &Registry {
+        self.listed.as_ref().unwrap_or(&self.registry)
     }
 
     /// Lets a legal `event` happen.
@@ -138,9 +154,12 @@ impl Trial {
     /// The journal, read back from storage and folded from the start, gives this state.
     pub(super) fn check_journal(&self) {
         self.check_spans();
-        let config = RunConfig { registry: &self.registry, max_recoveries: MAX_RECOVERIES };
+        let mut equipped = Equipped::of(&self.registry);
         let fold = |state: RunState, event: &Event| {
-            step(config, state, round_trip(event)).expect("a journal holds legal events").state
+            let config = RunConfig { registry: equipped.registry(), max_recoveries: MAX_RECOVERIES };
+            let next = step(config, state, round_trip(event)).expect("a journal holds legal events").state;
+            equipped.hear(event);
+            next
         };
         assert_eq!(self.journal.iter().fold(round_trip(&self.accepted), fold), self.state);
     }

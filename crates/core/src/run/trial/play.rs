@@ -4,16 +4,17 @@ use serde_json::{Map, Value, json};
 
 use super::Trial;
 use crate::Millis;
-use crate::budget::{BudgetPatch, Estimate};
+use crate::budget::{BudgetPatch, Budgets, Estimate, Used};
 use crate::context::Manifest;
-use crate::id::{CallId, MessageId};
+use crate::id::{AgentId, CallId, MessageId};
 use crate::json::input_hash;
+use crate::ledger::Effect as Made;
 use crate::model::{FailureKind, Finish, ModelFailure, ModelReply, ReplyCall, Usage};
 use crate::permission::{CallFacts, Effect, Judgement, judge};
 use crate::reply::{self, ReadCall};
 use crate::run::{
-    Approval, CallVerdict, Event, EventType, KeyHolder, NewCall, Phase, Reconciliation, Record, ReplyFacts,
-    Stage, Submitted, SubmittedStatus,
+    Approval, CallVerdict, ChildEnd, Event, EventType, KeyHolder, NewCall, Phase, PinnedAgent,
+    Reconciliation, Record, ReplyFacts, Stage, StopReason, Submitted, SubmittedStatus,
 };
 use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ResultStatus, ToolResult};
 
@@ -68,8 +69,8 @@ impl Trial {
         let ids: Vec<CallId> = reply.calls.iter().map(|_| CallId(self.new_id())).collect();
         let mut ids = ids.into_iter();
         let cap = self.registry.spec.model.max_output_tokens;
-        let reading = reply::read(&self.registry, reply, 10, cap, || ids.next().expect("an id a call"));
-        let output_fault = self.registry.output_fault(&reading.text);
+        let reading = reply::read(self.equipped(), reply, 10, cap, || ids.next().expect("an id a call"));
+        let output_fault = self.equipped().output_fault(&reading.text);
         let facts = ReplyFacts {
             kind: reading.kind,
             text: reading.text,
@@ -107,10 +108,10 @@ impl Trial {
     }
 
     pub(in crate::run) fn judgement(&self, tool_name: &str, input: &Value) -> Judgement {
-        let risk = self.registry.tool(tool_name).expect("a tool").risk;
+        let risk = self.equipped().tool(tool_name).expect("a tool").risk;
         let hash = input_hash(input);
         let facts = CallFacts { tool_name, risk, input, input_hash: &hash, context: &json!({}) };
-        judge(&self.registry.policy, None, &[], &facts, self.now)
+        judge(&self.equipped().policy, None, &[], &facts, self.now)
     }
 
     pub(in crate::run) fn model_fails(&mut self, kind: FailureKind, status: u16) -> Vec<Record> {
@@ -190,6 +191,43 @@ impl Trial {
         Event::ToolResultSubmitted { at: self.now, call: self.call(index), submitted }
     }
 
+    /// The agent of a call is found, with these limits of its own; or it can't be called.
+    pub(in crate::run) fn found(&self, index: usize, own: Option<Budgets>) -> Event {
+        let pinned = |budgets| PinnedAgent {
+            agent_id: AgentId(uuid::Uuid::from_u128(4)),
+            version: 2,
+            spec_hash: "sha256:a".into(),
+            budgets,
+        };
+        let found = own.map(pinned).ok_or_else(|| "There is no such agent.".to_owned());
+        Event::AgentFound { at: self.now, call: self.call(index), found }
+    }
+
+    /// The run of a call ends, having used so many hundredths of what it was given.
+    pub(in crate::run) fn child_end(
+        &self,
+        index: usize,
+        reason: StopReason,
+        effect: Made,
+        part: u64,
+    ) -> Event {
+        let Stage::Child { given, .. } = self.state.calls[index].stage else { panic!("no child: {index}") };
+        let used = Used {
+            input_tokens: given.tokens * part / 100,
+            cost_microusd: given.cost_microusd.unwrap_or(0) * part / 100,
+            ..Used::default()
+        };
+        let end = ChildEnd {
+            status: reason.status(),
+            reason,
+            output: Output::plain("Ada says: seven."),
+            used,
+            ran_ms: given.time_ms * part / 100,
+            effect,
+        };
+        Event::ChildEnded { at: self.now, call: self.call(index), end: Box::new(end) }
+    }
+
     pub(in crate::run) fn key_taken(&self, index: usize, same_input: bool, status: ResultStatus) -> Event {
         self.key_taken_by(self.call(index), same_input, status)
     }
@@ -244,7 +282,12 @@ impl Trial {
 
     /// The server dies; another takes over.
     pub(in crate::run) fn dies(&mut self) -> Vec<Record> {
-        self.must(Event::Recovered { at: self.now, deaths: self.state.deaths + 1 })
+        self.dies_with(Vec::new())
+    }
+
+    /// The same, where some calls waited for their turn.
+    pub(in crate::run) fn dies_with(&mut self, unsent: Vec<CallId>) -> Vec<Record> {
+        self.must(Event::Recovered { at: self.now, deaths: self.state.deaths + 1, unsent })
     }
 
     /// Stages of the open step's calls, by name.
@@ -256,6 +299,7 @@ impl Trial {
             Stage::Out { .. } => "out",
             Stage::Backoff { .. } => "backoff",
             Stage::Parked { .. } => "parked",
+            Stage::Child { .. } => "child",
             Stage::Reconciling { .. } => "reconciling",
             Stage::AskedUncertain { .. } => "asked uncertain",
             Stage::Done(outcome) => outcome.status.as_str(),

@@ -31,6 +31,7 @@ impl Trial {
             now: super::DAWN,
             journal: Vec::new(),
             accepted: replayed.first.clone(),
+            listed: None,
             spans: Spans::default(),
             ids: 0,
         };

@@ -25,7 +25,7 @@ impl Trial {
     pub(in crate::run) fn prepared(&self) -> Event {
         let history: Vec<Message> = self.tables.messages.values().cloned().collect();
         let (at, spec) = (self.now, &self.registry.spec.model);
-        match next(&self.registry, &self.state, &history, &Sizes::default()) {
+        match next(self.equipped(), &self.state, &history, &Sizes::default()) {
             Next::Overflow(over) => {
                 Event::ContextOverflowed { at, tokens: over.tokens, max_tokens: over.max_tokens }
             }

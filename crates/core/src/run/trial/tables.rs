@@ -43,6 +43,8 @@ pub(in crate::run) struct Tables {
     pub(in crate::run) ended: Option<(Option<String>, Option<Value>)>,
     /// Effects of before that calls took.
     pub(in crate::run) taken: HashSet<LedgerId>,
+    /// Calls that began runs of other agents.
+    pub(in crate::run) children: HashSet<CallId>,
     message_ids: HashSet<crate::id::MessageId>,
 }
 
@@ -67,6 +69,12 @@ impl Tables {
                 self.ledger.settled(LedgerId(call.0), *applied);
                 let id = ApprovalId(uuid::Uuid::from_u128(call.0.as_u128() ^ 1));
                 (id, if *applied { ApprovalStatus::Approved } else { ApprovalStatus::Denied })
+            }
+            // Whoever tells of a child's end writes down what it changed.
+            Event::ChildEnded { call, end, .. } => {
+                let entry = self.ledger.entries.get_mut(&LedgerId(call.0)).expect("an entry");
+                entry.row.writes |= end.effect != crate::ledger::Effect::None;
+                return;
             }
             Event::BudgetDenied { approval, .. } => (*approval, ApprovalStatus::Denied),
             _ => return,
@@ -125,10 +133,20 @@ impl Tables {
                 self.undone(*call);
                 assert!(self.taken.insert(*ledger_id), "an effect is taken once");
             }
+            Record::ToolsListed { hash, tools } => {
+                assert_eq!(*hash, crate::catalog::hash(tools));
+            }
             Record::ApprovalOpened(row) => {
                 assert!(row.expires_at > at, "people have some time");
                 let known = self.approvals.insert(row.id, ((**row).clone(), ApprovalStatus::Pending));
                 assert!(known.is_none(), "an approval is asked for once");
+            }
+            Record::ChildOpened(row) => {
+                let _ = self.undone(row.call);
+                assert!(self.children.insert(row.call), "one run a call");
+            }
+            Record::ChildStopped { call, .. } => {
+                assert!(self.children.contains(call), "a run that was begun")
             }
             Record::ApprovalClosed { approval_id, status, .. } => self.close_approval(*approval_id, *status),
             Record::Checkpoint(row) => {

@@ -1,10 +1,11 @@
 //! The one write of the engine, and what comes in from outside meanwhile.
 
 use answerable_core::Millis;
-use answerable_core::budget::BudgetPatch;
+use answerable_core::budget::{BudgetPatch, Used};
 use answerable_core::id::{ApprovalId, ArtifactId, CallId, MessageId};
+use answerable_core::ledger::Effect;
 use answerable_core::message::Part;
-use answerable_core::run::{Event, Record, RunState, SubmittedStatus};
+use answerable_core::run::{Event, Record, RunState, Status, StopReason, SubmittedStatus};
 use answerable_core::tool::ErrorCode;
 use answerable_core::trace::Span;
 use bytes::Bytes;
@@ -149,6 +150,23 @@ pub enum InboundBody {
         content: String,
         /// Why it didn't succeed.
         error_code: Option<ErrorCode>,
+    },
+    /// The run that a call began has ended.
+    ChildEnded {
+        /// The call.
+        call_id: CallId,
+        /// `Finished`, `Failed` or `Cancelled`.
+        status: Status,
+        /// Why it ended.
+        reason: StopReason,
+        /// Its answer, or what stopped it.
+        content: String,
+        /// Used by it.
+        used: Used,
+        /// Time of it that counts, in milliseconds.
+        ran_ms: u64,
+        /// What is known of its effects.
+        effect: Effect,
     },
     /// The run's limits changed.
     Budget {

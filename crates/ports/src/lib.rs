@@ -2,22 +2,33 @@
 //!
 //! The engine knows these and nothing of HTTP, SQL or vendors.
 
+pub mod blobs;
 pub mod clock;
 pub mod commit;
 pub mod gauges;
+pub mod mcp;
 pub mod model;
 pub mod observe;
+pub mod place;
 pub mod signals;
 pub mod spans;
 pub mod store;
 pub mod tool;
+pub mod workspace;
 
+pub use blobs::{BlobHash, BlobStore};
 pub use clock::Clock;
 pub use commit::{Commit, CommitOutcome, Inbound, InboundBody, Release, StoredArtifact};
 pub use gauges::{Gauges, Waiting};
+pub use mcp::{ListedTool, McpFault, McpPlace, McpServers, McpTarget, ToolSource};
 pub use model::{DeltaSink, ModelProvider, ModelTarget, Patience};
 pub use observe::{Committed, Observer, Started};
+pub use place::{PlaceTaken, PlaceWanted, Placed};
 pub use signals::{Hearing, Outgoing, OwnedInbox, Parcel, RENEW, Reply, Signal, Signals, Speaker, Words};
 pub use spans::{SpanBacklog, SpanBatch, SpanOutbox};
 pub use store::{Claimed, LateOutcome, Lease, LoadedRun, Renewal, RunStore, StoreError, Wake};
-pub use tool::{PreparedCall, ToolExecutor};
+pub use tool::{Came, PreparedCall, ToolExecutor};
+pub use workspace::{
+    Author, CallOutcome, Change, Expected, FileAt, FilesCommitted, NewContent, Workspace, WorkspaceCommit,
+    WorkspaceStore,
+};

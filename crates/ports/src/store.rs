@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::{ArtifactId, CallId, LedgerId, RunId, TenantId};
+use answerable_core::Millis;
+use answerable_core::agent::{AgentSpec, ToolSpec};
+use answerable_core::id::{AgentId, ArtifactId, CallId, LedgerId, RunId, TenantId, WorkspaceId};
 use answerable_core::ledger::Outcome;
 use answerable_core::message::Message;
 use answerable_core::permission::{Grant, Policy};
-use answerable_core::run::{KeyHolder, RunState};
+use answerable_core::run::{KeyHolder, PinnedAgent, RunState};
 use answerable_core::trace::Frame;
-use answerable_core::{Millis, agent::AgentSpec};
 use async_trait::async_trait;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -18,6 +19,7 @@ use uuid::Uuid;
 
 use crate::commit::{Commit, CommitOutcome, Inbound, StoredArtifact};
 use crate::model::ModelTarget;
+use crate::place::{PlaceTaken, PlaceWanted, Placed};
 
 /// Why the store can't answer.
 #[derive(Debug, thiserror::Error)]
@@ -72,10 +74,14 @@ pub struct LoadedRun {
     pub agent: AgentSpec,
     /// Hash of the pinned agent, for caching what is compiled of it.
     pub agent_hash: String,
+    /// The tools of MCP servers that it was told of last; none where its agent takes none, or nobody was asked yet.
+    pub tools: Vec<ToolSpec>,
     /// Agent and thread, for grants.
     pub agent_id: Option<Uuid>,
     /// Thread, if it has one.
     pub thread_id: Option<Uuid>,
+    /// The files of its thread, or its own.
+    pub workspace_id: WorkspaceId,
     /// The run's context.
     pub context: Value,
     /// Its trace: 32 hex digits.
@@ -103,8 +109,8 @@ pub struct LateOutcome {
     pub outcome: Outcome,
     /// Its output, if it succeeded.
     pub content: Option<String>,
-    /// The whole output, where that is kept apart.
-    pub artifact: Option<StoredArtifact>,
+    /// What of it is kept apart.
+    pub artifacts: Vec<StoredArtifact>,
 }
 
 /// When a run that is handed back needs a server again. Something that comes in wakes it in any case.
@@ -225,10 +231,39 @@ pub trait RunStore: Send + Sync {
         input_hash: &str,
     ) -> Result<Option<Result<KeyHolder, ()>>, StoreError>;
 
+    /// Asks for a place among the calls of a tool that has limits. [`Placed::Taken`] is durable before it is said. Asked
+    /// again with the same words, it says the same.
+    async fn take_place(&self, lease: Lease, wanted: &PlaceWanted) -> Result<Placed, StoreError>;
+
+    /// Gives up a call's place, or its place in line. `left`: it was used, which stays written down until the call's
+    /// outcome is. Does nothing if the run is another server's by now.
+    async fn free_place(
+        &self,
+        lease: Lease,
+        tool_name: &str,
+        call_id: CallId,
+        left: bool,
+    ) -> Result<(), StoreError>;
+
+    /// Places that calls of the run have had. A call of a tool with limits that isn't among them has never left.
+    async fn places(&self, lease: Lease) -> Result<Vec<PlaceTaken>, StoreError>;
+
     /// Writes down what became of a call whose run has ended or is another server's, if nobody knows yet. `false`: the new
     /// owner has not said yet what it takes the call for; ask again. Needs no lease: a late effect is a fact, whoever learns
     /// of it.
     async fn late_outcome(&self, lease: Lease, late: &LateOutcome) -> Result<bool, StoreError>;
+
+    /// The agent that a tool calls, in that version or its newest; or, in words for the model, why it can't be called.
+    async fn called_agent(
+        &self,
+        tenant_id: TenantId,
+        agent: AgentId,
+        version: Option<u32>,
+    ) -> Result<Result<PinnedAgent, String>, StoreError>;
+
+    /// Tells runs of the end of those that they called, and runs to end whose callers want that, where a server died
+    /// between writing it down and telling. Gives how many.
+    async fn tell_children(&self) -> Result<u64, StoreError>;
 
     /// Ends a lease that was kept for late calls; entries that are still open become uncertain (writes) or failed (reads).
     async fn settle_ended(&self, lease: Lease) -> Result<(), StoreError>;

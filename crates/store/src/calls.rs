@@ -34,6 +34,9 @@ pub struct CallRecord {
     pub result: Option<Value>,
     /// The entry that tells of it.
     pub ledger_id: Option<Uuid>,
+    /// It began a run of another agent, which has its UUID.
+    #[serde(default)]
+    pub has_run: bool,
 }
 
 impl TenantTx {
@@ -45,11 +48,12 @@ impl TenantTx {
         let tenant = self.tenant();
         sqlx::query_as!(
             CallRecord,
-            "SELECT c.step, c.call_id, c.model_call_id, c.tool_name, c.input, c.input_hash, c.original_input, c.validation,
-                 c.decision, c.result, c.ledger_id
+            r#"SELECT c.step, c.call_id, c.model_call_id, c.tool_name, c.input, c.input_hash, c.original_input, c.validation,
+                 c.decision, c.result, c.ledger_id,
+                 EXISTS (SELECT FROM children k WHERE k.tenant_id = c.tenant_id AND k.run_id = c.call_id) AS "has_run!"
              FROM run_parts($1, $2) p
              JOIN calls c ON c.tenant_id = $1 AND c.run_id = p.run_id AND c.step <= p.through_step
-             WHERE c.step BETWEEN $3 AND $4 ORDER BY c.step, c.index",
+             WHERE c.step BETWEEN $3 AND $4 ORDER BY c.step, c.index"#,
             tenant,
             run_id.0,
             first,
@@ -68,9 +72,10 @@ impl TenantTx {
         let tenant = self.tenant();
         sqlx::query_as!(
             CallRecord,
-            "SELECT step, call_id, model_call_id, tool_name, input, input_hash, original_input, validation, decision, result,
-                 ledger_id
-             FROM calls WHERE tenant_id = $1 AND run_id = $2 AND call_id = $3",
+            r#"SELECT step, call_id, model_call_id, tool_name, input, input_hash, original_input, validation, decision, result,
+                 ledger_id,
+                 EXISTS (SELECT FROM children k WHERE k.tenant_id = c.tenant_id AND k.run_id = c.call_id) AS "has_run!"
+             FROM calls c WHERE tenant_id = $1 AND run_id = $2 AND call_id = $3"#,
             tenant,
             run_id.0,
             call_id.0,

@@ -1,10 +1,12 @@
 //! The one write of the engine: a state and the rows that tell of it, in one round trip (`commit_run` in the migrations).
 
+mod beside;
 mod replayed;
 mod rows;
+mod send;
 
 use answerable_core::Millis;
-use answerable_core::id::{ApprovalId, CallId};
+use answerable_core::id::{ApprovalId, CallId, RunId};
 use answerable_core::json::{canonical, sha256_hex};
 use answerable_core::run::{ApprovalKind, ApprovalRow, Event, EventType, Record, RunState};
 use answerable_faults::{self as faults, Point};
@@ -14,10 +16,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use beside::Beside;
 use rows::{approval_row, artifact, call_row, decided, ledger_row, model_row, plain, time};
 pub(crate) use rows::{message_row, moment};
+use send::{Call, is_stored};
 
-use crate::error::{store_error, violated};
 use crate::links;
 use crate::outbox::{self, ApprovalFacts, RunFacts};
 use crate::{Result, Store};
@@ -46,6 +49,8 @@ impl Store {
         let ended = matches!(commit.release, Release::End | Release::EndWithLateCalls);
         let parked = matches!(commit.release, Release::Park { .. });
         let known_inbox = commit.known_inbox;
+        let beside = Beside::of(&commit.records).ending(&commit.state);
+        let late = commit.release == Release::EndWithLateCalls;
         let mut payload = Payload::of(lease, &commit, |approval, expires_at| {
             links::decision_url(self.sealer(), with.public_url, approval, expires_at)
         });
@@ -54,14 +59,20 @@ impl Store {
         let payload =
             serde_json::to_string(&payload).map_err(|error| StoreError::Broken(error.to_string()))?;
         faults::before(Point::Commit);
-        let answer = self.send(lease, seq, known_inbox, id, &payload).await?;
+        let call = Call { lease, seq, known_inbox, id, payload: &payload };
+        let answer = self.send(&call, &beside).await?;
         faults::after(Point::Commit);
         match answer.as_str() {
-            stored @ ("stored" | "told") => {
+            stored if is_stored(stored) => {
                 self.announce(lease, stored == "told", ended);
                 if parked {
                     // A place of its tenant's is free.
                     self.signals().tell(Signal::Work);
+                }
+                if beside.has_news() {
+                    let stopped: Vec<RunId> = beside.stopped().collect();
+                    // What its calls came to belongs to its end.
+                    self.children_hear(lease.tenant_id, (!late).then_some(lease.run_id), &stopped).await;
                 }
                 Ok(CommitOutcome::Stored)
             }
@@ -74,54 +85,6 @@ impl Store {
                 Some(call) => Ok(CommitOutcome::KeyTaken(CallId(call))),
                 None => Err(StoreError::Broken(format!("commit_run answered {other}"))),
             },
-        }
-    }
-
-    /// The write without its fence: whoever comes has the newest epoch and place, in the moment in which it comes.
-    #[cfg(feature = "faults")]
-    async fn send_unfenced(&self, lease: Lease, known_inbox: i64, id: Uuid, payload: &str) -> Result<String> {
-        let query = sqlx::query(
-            "SELECT commit_run($1, $2, s.epoch, s.seq, $3, $4, $5::text::json)
-             FROM run_states s WHERE s.tenant_id = $1 AND s.run_id = $2",
-        );
-        let query =
-            query.bind(lease.tenant_id.0).bind(lease.run_id.0).bind(known_inbox).bind(id).bind(payload);
-        // One statement, as the write is: one that arrives late must come through.
-        let answer = query.try_map(|row: sqlx::postgres::PgRow| sqlx::Row::try_get(&row, 0));
-        self.alone(answer).await.map_err(store_error)
-    }
-
-    async fn send(
-        &self,
-        lease: Lease,
-        seq: i64,
-        known_inbox: i64,
-        id: Uuid,
-        payload: &str,
-    ) -> Result<String> {
-        #[cfg(feature = "faults")]
-        if faults::without(faults::Guard::Fence) {
-            return self.send_unfenced(lease, known_inbox, id, payload).await;
-        }
-        let query = || async {
-            let asked = self.alone(sqlx::query!(
-                r#"SELECT commit_run($1, $2, $3, $4, $5, $6, $7::text::json) AS "answer!""#,
-                lease.tenant_id.0,
-                lease.run_id.0,
-                lease.epoch,
-                seq,
-                known_inbox,
-                id,
-                payload,
-            ));
-            asked.await.map(|row| row.answer)
-        };
-        match query().await {
-            // Another run took a business key between the look and the write; the second look finds it.
-            Err(error) if violated(&error) == Some("ledger_business_keys") => {
-                query().await.map_err(store_error)
-            }
-            answer => answer.map_err(store_error),
         }
     }
 
@@ -271,6 +234,8 @@ impl Payload {
             Record::EffectTaken { ledger_id, call } => {
                 self.effects_taken.push(json!({"ledger_id": ledger_id.0, "call_id": call.0}));
             }
+            // Written beside it.
+            Record::ToolsListed { .. } | Record::ChildOpened(_) | Record::ChildStopped { .. } => {}
             Record::ApprovalOpened(row) => self.approvals_opened.push(approval_row(row)),
             Record::ApprovalClosed { approval_id, status, by } => {
                 self.approvals_closed.push(json!({"approval_id": approval_id.0, "status": status, "by": by}));

@@ -5,6 +5,7 @@ mod weigh;
 use answerable_core::FieldError;
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::BudgetPatch;
+use answerable_core::catalog::with_tools;
 use answerable_core::id::{ApprovalId, CallId, RunId};
 use answerable_core::permission::Policy;
 use answerable_ports::Signal;
@@ -168,6 +169,7 @@ impl TenantTx {
 
     async fn edit_rules(&mut self, run_id: RunId) -> Result<EditRules> {
         let (agent, waiting_patches) = self.budget_facts(run_id).await?;
+        let agent = with_tools(&agent, &self.run_tools_fetch(run_id).await?);
         let tenant_policy = self.policy_fetch().await?.map(|(_, policy)| policy);
         Ok(EditRules { agent, tenant_policy, waiting_patches })
     }

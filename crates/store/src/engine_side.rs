@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::{ArtifactId, LedgerId, TenantId};
-use answerable_core::run::KeyHolder;
+use answerable_core::id::{AgentId, ArtifactId, CallId, LedgerId, TenantId};
+use answerable_core::run::{KeyHolder, PinnedAgent};
 use answerable_core::tool::{ErrorCode, ResultStatus, ToolResult};
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
-use answerable_ports::{Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, Renewal, RunStore, Wake};
+use answerable_ports::{
+    Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, PlaceTaken, PlaceWanted, Placed, Renewal, RunStore,
+    Wake,
+};
 use async_trait::async_trait;
 use secrecy::SecretString;
 use uuid::Uuid;
@@ -168,6 +171,23 @@ impl RunStore for EngineStore {
         self.store.tenant(lease.tenant_id).await?.effect_find(lease.run_id.0, tool_name, input_hash).await
     }
 
+    async fn take_place(&self, lease: Lease, wanted: &PlaceWanted) -> Result<Placed> {
+        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        let placed = tx.place_take(lease, wanted).await?;
+        tx.commit().await?;
+        Ok(placed)
+    }
+
+    async fn free_place(&self, lease: Lease, tool_name: &str, call_id: CallId, left: bool) -> Result<()> {
+        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        tx.place_free(lease, tool_name, call_id, left).await?;
+        tx.commit().await
+    }
+
+    async fn places(&self, lease: Lease) -> Result<Vec<PlaceTaken>> {
+        self.store.tenant(lease.tenant_id).await?.place_list(lease.run_id).await
+    }
+
     async fn late_outcome(&self, lease: Lease, late: &LateOutcome) -> Result<bool> {
         let mut tx = self.store.tenant(lease.tenant_id).await?;
         let written = tx.late_outcome(lease.run_id, late).await?;
@@ -178,7 +198,22 @@ impl RunStore for EngineStore {
     async fn settle_ended(&self, lease: Lease) -> Result<()> {
         let mut tx = self.store.tenant(lease.tenant_id).await?;
         tx.settle_ended(lease).await?;
-        tx.commit().await
+        tx.commit().await?;
+        self.store.children_hear(lease.tenant_id, Some(lease.run_id), &[]).await;
+        Ok(())
+    }
+
+    async fn called_agent(
+        &self,
+        tenant_id: TenantId,
+        agent: AgentId,
+        version: Option<u32>,
+    ) -> Result<std::result::Result<PinnedAgent, String>> {
+        self.store.tenant(tenant_id).await?.called_agent(agent, version).await
+    }
+
+    async fn tell_children(&self) -> Result<u64> {
+        self.store.children_sweep().await
     }
 }
 

@@ -54,8 +54,8 @@ pub enum Stand {
 pub struct Fork {
     /// The step that the checkpoint follows; 0: from the input on.
     pub after_step: u32,
-    /// Another agent: the hash of what it is, and its limits.
-    pub agent: Option<(String, Budgets)>,
+    /// Another agent: the hash of what it is, its limits, and what it needs ([`NewRun::needs`]).
+    pub agent: Option<(String, Budgets, u16)>,
     /// Effects are made again, not taken from the ledger.
     pub repeat_effects: bool,
 }
@@ -139,7 +139,8 @@ impl TenantTx {
         let unknown = self.effects_unknown(base).await?;
         // What a person has settled since is no longer refused: it is taken from the ledger, or made.
         state.unsettled.retain(|unsettled| unknown.contains(unsettled));
-        let origin = origin(OriginKind::Continue, base, state, effects.len(), &parts);
+        let mut origin = origin(OriginKind::Continue, base, state, effects.len(), &parts);
+        origin.workspace = facts.workspace_id;
         let (thread_id, agent, spec_hash) = (facts.thread_id, facts.agent, facts.spec_hash.clone());
         let new = heir(wanted, &facts, thread_id, agent, spec_hash, budgets, origin);
         self.heir_store(new, &parts, &effects).await
@@ -169,14 +170,21 @@ impl TenantTx {
         if kept.len() > MAX_LINEAGE {
             return Ok(Err(HeirRefused::TooLong));
         }
+        let needs = fork.agent.as_ref().map_or(0, |(.., needs)| *needs);
         let (agent, spec_hash, budgets) = match &fork.agent {
-            Some((spec_hash, budgets)) => (None, spec_hash.clone(), budgets.clone()),
+            Some((spec_hash, budgets, _)) => (None, spec_hash.clone(), budgets.clone()),
             None => (facts.agent, facts.spec_hash.clone(), facts.state.budgets.clone()),
         };
         let mut origin = origin(OriginKind::Fork, base, state, effects.len(), &kept);
         origin.after_step = fork.after_step;
-        let new = heir(wanted, &facts, None, agent, spec_hash, budgets, origin);
-        self.heir_store(new, &kept, &effects).await
+        let new = NewRun { needs, ..heir(wanted, &facts, None, agent, spec_hash, budgets, origin) };
+        let files = new.origin.as_ref().map(|origin| origin.workspace);
+        let stored = self.heir_store(new, &kept, &effects).await?;
+        // What it changes is its own; effects that it takes from the ledger are in what it begins with.
+        if let (Ok(()), Some(files)) = (&stored, files) {
+            self.workspace_copy(facts.workspace_id, files).await?;
+        }
+        Ok(stored)
     }
 
     async fn heir_store(
@@ -223,6 +231,7 @@ fn origin(kind: OriginKind, run_id: RunId, state: RunState, effects: usize, part
         state,
         effects: u32::try_from(effects).unwrap_or(u32::MAX),
         lineage: i32::try_from(parts.len()).unwrap_or(i32::MAX),
+        workspace: Uuid::now_v7(),
     }
 }
 
@@ -252,6 +261,9 @@ fn heir(
         deadline: None,
         concurrency_key: base.concurrency_key.clone(),
         origin: Some(origin),
+        depth: 0,
+        // What it stands on had the same agent.
+        needs: 0,
     }
 }
 

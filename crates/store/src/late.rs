@@ -41,7 +41,7 @@ impl TenantTx {
         entry: &LedgerRecord,
         late: &LateOutcome,
     ) -> Result<()> {
-        if let Some(artifact) = &late.artifact {
+        for artifact in &late.artifacts {
             self.artifact_insert(run_id.0, CallId(entry.call_id), artifact).await?;
         }
         let Some(approval) = asking(state, entry.call_id) else {

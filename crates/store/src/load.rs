@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use answerable_core::agent::AgentSpec;
-use answerable_core::id::{CallId, GrantId, MessageId};
+use answerable_core::id::{CallId, GrantId, MessageId, WorkspaceId};
 use answerable_core::message::{Message, MessageCall, Part, Role, Summary};
 use answerable_core::permission::Grant;
 use answerable_core::run::{RunState, STATE_VERSION};
@@ -23,12 +23,13 @@ impl TenantTx {
     /// Loads a run for the holder of its lease; `None`: the lease is lost.
     pub(crate) async fn run_load(&mut self, lease: Lease) -> Result<Option<LoadedRun>> {
         let row = sqlx::query!(
-            r#"SELECT s.seq, s.inbox_seq, s.state, r.spec_hash, r.agent_id, r.thread_id, r.context, r.trace_id, a.spec,
-                 r.agent_version, r.created_at, r.trace_parent, r.trace_link, r.origin_run_id,
+            r#"SELECT s.seq, s.inbox_seq, s.state, r.spec_hash, r.agent_id, r.thread_id, r.workspace_id, r.context, r.trace_id, a.spec,
+                 r.agent_version, r.created_at, r.trace_parent, r.trace_link, r.origin_run_id, t.tools AS "tools?",
                  base.trace_id AS "base_trace_id?"
              FROM run_states s
              JOIN runs r ON r.tenant_id = s.tenant_id AND r.run_id = s.run_id
              JOIN agent_specs a ON a.tenant_id = r.tenant_id AND a.spec_hash = r.spec_hash
+             LEFT JOIN run_tools t ON t.tenant_id = r.tenant_id AND t.run_id = r.run_id
              LEFT JOIN runs base ON base.tenant_id = r.tenant_id AND base.run_id = r.origin_run_id
              WHERE s.tenant_id = $1 AND s.run_id = $2 AND s.epoch = $3"#,
             self.tenant(),
@@ -58,8 +59,10 @@ impl TenantTx {
             seq: row.seq,
             agent: decode::<AgentSpec>(row.spec, "agent")?,
             agent_hash: row.spec_hash,
+            tools: row.tools.map(|tools| decode(tools, "list of tools")).transpose()?.unwrap_or_default(),
             agent_id: row.agent_id,
             thread_id: row.thread_id,
+            workspace_id: WorkspaceId(row.workspace_id),
             context: row.context,
             trace_id: row.trace_id,
             frame: hangs.frame(lease.tenant_id),

@@ -4,7 +4,7 @@ use answerable_core::agent::AgentSpec;
 use answerable_core::budget::Budgets;
 use answerable_core::id::{ArtifactId, RunId};
 use answerable_core::message::Message;
-use answerable_core::run::{Event, RunState};
+use answerable_core::run::{Event, RunState, version_of};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
@@ -122,7 +122,9 @@ impl TenantTx {
                 let (given, starts) = (inputs.len() as u64, row.starts.timestamp_millis());
                 let deadline = row.deadline.map(|at| at.timestamp_millis());
                 let has_parts = inputs.iter().any(|message| message.pinned || !message.parts.is_empty());
-                RunState::accepted(run_id, budgets, given, starts, deadline).given(has_parts)
+                let agent = decode::<AgentSpec>(row.spec.clone(), "agent")?;
+                let first = RunState::accepted(run_id, budgets, given, starts, deadline);
+                first.given(has_parts).needing(version_of(&agent))
             }
         };
         let agent = row.agent_id.zip(row.agent_version);

@@ -105,8 +105,10 @@ impl TenantTx {
         }
         let (agent, waiting) = self.budget_facts(run_id).await?;
         if !changer.is_admin {
-            // Against the agent's own limits, so that what an admin raised before is not held against this change.
-            let above = raised(&agent.budgets, &patch.apply(&agent.budgets));
+            // Against the agent's own limits, so that what an admin raised before is not held against this change; and of a
+            // run that another one called against what that one gave it.
+            let most = if state.depth > 0 { self.given_budgets(run_id).await? } else { agent.budgets };
+            let above = raised(&most, &patch.apply(&most));
             if !above.is_empty() {
                 return Ok(Err(ChangeRefused::AboveAgent(above)));
             }

@@ -20,12 +20,14 @@ pub enum RunDeleted {
     CallsOut,
     /// A run that stands on it has not ended.
     StoodOn,
+    /// A run that it called has not ended, or the one that called it has not heard of its end.
+    Awaited,
     /// There is no such run.
     Unknown,
 }
 
 impl TenantTx {
-    /// Deletes a run that has ended.
+    /// Deletes a run that has ended, and with it those that it called.
     ///
     /// # Errors
     /// The database is away.
@@ -39,13 +41,20 @@ impl TenantTx {
         if self.run_lock(run_id).await?.is_none() {
             return Ok(RunDeleted::Unknown);
         }
-        self.heirs_hold_off(&[run_id.0]).await?;
+        let below = self.runs_below(run_id).await?;
+        self.states_lock(&below).await?;
+        let all: Vec<Uuid> = std::iter::once(run_id.0).chain(below.iter().copied()).collect();
+        self.heirs_hold_off(&all).await?;
         let found = sqlx::query!(
             r#"SELECT finished_at IS NOT NULL AS "ended!", run_can_go(tenant_id, run_id) AS "can_go!",
+                   EXISTS (SELECT FROM unnest($3::uuid[]) AS b(run_id) WHERE NOT run_can_go($1, b.run_id))
+                       OR EXISTS (SELECT FROM children c WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.told_at IS NULL)
+                   AS "awaited!",
                    EXISTS (SELECT FROM run_queue q WHERE q.tenant_id = r.tenant_id AND q.run_id = r.run_id) AS "held!"
                FROM runs r WHERE tenant_id = $1 AND run_id = $2"#,
             tenant,
             run_id.0,
+            &below,
         )
         .fetch_optional(self.conn())
         .await
@@ -54,11 +63,12 @@ impl TenantTx {
             None => Ok(RunDeleted::Unknown),
             Some(found) if !found.ended => Ok(RunDeleted::NotEnded),
             Some(found) if found.held => Ok(RunDeleted::CallsOut),
+            Some(found) if found.awaited => Ok(RunDeleted::Awaited),
             Some(found) if !found.can_go => Ok(RunDeleted::StoodOn),
             Some(_) => {
-                self.runs_take_away(&[run_id.0]).await?;
-                // Whoever watches it looks, and finds that there is nothing left to watch.
-                self.announce(Signal::Progress(run_id.0));
+                self.runs_take_away(&all).await?;
+                // Whoever watches them looks, and finds that there is nothing left to watch.
+                all.into_iter().for_each(|run| self.announce(Signal::Progress(run)));
                 Ok(RunDeleted::Deleted)
             }
         }
@@ -126,6 +136,7 @@ impl TenantTx {
         self.entries_keep(runs).await?;
         let relied_on = self.entries_relied_on(runs).await?;
         self.requests_forget(runs).await?;
+        let workspaces = self.workspaces_of(runs).await?;
         let tenant = self.tenant();
         for elsewhere in [
             sqlx::query!("DELETE FROM events WHERE tenant_id = $1 AND run_id = ANY($2)", tenant, runs),
@@ -136,11 +147,18 @@ impl TenantTx {
                 tenant,
                 runs
             ),
+            // Those that they called and that are kept longer are nobody's from here on.
+            sqlx::query!(
+                "UPDATE children SET parent_run_id = NULL WHERE tenant_id = $1 AND parent_run_id = ANY($2)",
+                tenant,
+                runs
+            ),
             // All else refers to the run and goes with it.
             sqlx::query!("DELETE FROM runs WHERE tenant_id = $1 AND run_id = ANY($2)", tenant, runs),
         ] {
             elsewhere.execute(self.conn()).await.map_err(store_error)?;
         }
+        self.workspaces_leave(&workspaces).await?;
         self.entries_drop(&relied_on).await
     }
 

@@ -69,6 +69,8 @@ pub struct RunRecord {
     pub pending_calls: Vec<CallRecord>,
     /// Entries of which nobody knows yet, those that it brought along included.
     pub uncertain: Vec<Uuid>,
+    /// The run whose call it is; the call has its UUID.
+    pub parent: Option<Uuid>,
     /// The run that it stands on: `continue`, `fork` or `replay`, the run, the step after which it goes on.
     pub origin: Option<(String, Uuid, i32)>,
     /// Of a replay: what came out otherwise first.
@@ -101,6 +103,7 @@ struct ViewRow {
     approvals: Option<Json<Vec<ApprovalRecord>>>,
     calls: Option<Json<Vec<CallRecord>>>,
     uncertain: Option<Vec<Uuid>>,
+    parent: Option<Uuid>,
     origin_kind: Option<String>,
     origin_run_id: Option<Uuid>,
     origin_step: Option<i32>,
@@ -138,6 +141,7 @@ impl TryFrom<ViewRow> for RunRecord {
             pending_approvals: row.approvals.map(|approvals| approvals.0).unwrap_or_default(),
             pending_calls: calls.into_iter().filter(|call| is_parked(&state, call.call_id)).collect(),
             uncertain: row.uncertain.unwrap_or_default(),
+            parent: row.parent,
             origin: row
                 .origin_kind
                 .zip(row.origin_run_id)
@@ -202,6 +206,7 @@ impl TenantTx {
                         JOIN ledger o ON o.tenant_id = e.tenant_id AND o.ledger_id = e.ledger_id
                         WHERE e.tenant_id = r.tenant_id AND e.run_id = r.run_id AND o.status = 'uncertain'
                     ) l) AS uncertain,
+                   (SELECT parent_run_id FROM children k WHERE k.tenant_id = r.tenant_id AND k.run_id = r.run_id) AS parent,
                    r.origin_kind, r.origin_run_id, r.origin_step, r.first_difference
                FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
                WHERE r.tenant_id = $1 AND r.run_id = ANY($2)

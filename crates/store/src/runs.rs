@@ -55,6 +55,10 @@ pub struct NewRun {
     pub concurrency_key: Option<String>,
     /// The run that it stands on, and what it goes on from.
     pub origin: Option<Origin>,
+    /// Runs above it, each of which called the next; the last called it.
+    pub depth: u32,
+    /// What servers must understand to work on it ([`answerable_core::run::version_of`] its agent).
+    pub needs: u16,
 }
 
 /// What a run goes on from.
@@ -72,6 +76,8 @@ pub struct Origin {
     pub(crate) effects: u32,
     /// Rows of its lineage.
     pub(crate) lineage: i32,
+    /// Its workspace, if it has no thread.
+    pub(crate) workspace: Uuid,
 }
 
 /// How a run stands on another one.
@@ -111,7 +117,7 @@ impl NewRun {
                 }
             }
         };
-        state.given(self.messages.iter().any(InputMessage::is_more))
+        state.given(self.messages.iter().any(InputMessage::is_more)).needing(self.needs).below(self.depth)
     }
 }
 
@@ -157,7 +163,7 @@ impl TenantTx {
             return Ok(Err(refused));
         }
         let workspace = match new.thread_id {
-            None => Uuid::now_v7(),
+            None => new.origin.as_ref().map_or_else(Uuid::now_v7, |origin| origin.workspace),
             Some(thread) => match self.thread_take(thread, new.on_busy).await? {
                 Ok(workspace) => workspace,
                 Err(refused) => return Ok(Err(refused)),
@@ -215,7 +221,11 @@ impl TenantTx {
     }
 
     /// The run's rows: what never changes, its state, its place in the queue, its first event.
-    async fn run_insert(&mut self, new: &NewRun, workspace: Uuid) -> Result<(DateTime<Utc>, RunState)> {
+    pub(crate) async fn run_insert(
+        &mut self,
+        new: &NewRun,
+        workspace: Uuid,
+    ) -> Result<(DateTime<Utc>, RunState)> {
         let tenant = self.tenant();
         let now = sqlx::query_scalar!(r#"SELECT date_trunc('milliseconds', clock_timestamp()) AS "now!""#)
             .fetch_one(self.conn())
@@ -279,7 +289,7 @@ impl TenantTx {
     }
 
     /// What it was given.
-    async fn input_insert(
+    pub(crate) async fn input_insert(
         &mut self,
         new: &NewRun,
         now: DateTime<Utc>,
@@ -302,7 +312,12 @@ impl TenantTx {
     }
 
     /// What webhooks hear of it.
-    async fn queued_announce(&mut self, new: &NewRun, now: DateTime<Utc>, state: &RunState) -> Result<()> {
+    pub(crate) async fn queued_announce(
+        &mut self,
+        new: &NewRun,
+        now: DateTime<Utc>,
+        state: &RunState,
+    ) -> Result<()> {
         let tenant = self.tenant();
         let facts = RunFacts::of(new.run_id, new.thread_id.map(|id| id.0), state);
         let (body, with_input) = outbox::run_event(EventType::RunQueued, now, &facts);

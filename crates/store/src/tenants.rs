@@ -176,6 +176,7 @@ impl TenantTx {
             .execute(self.conn())
             .await
             .map_err(store_error)?;
+        self.workspaces_forget().await?;
         sqlx::query!("DELETE FROM tenants WHERE tenant_id = $1", tenant)
             .execute(self.conn())
             .await

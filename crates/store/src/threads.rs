@@ -118,14 +118,14 @@ impl TenantTx {
         .map_err(store_error)
     }
 
-    /// Takes a thread out of lists and of further use. Its runs stay.
+    /// Takes a thread out of lists and of further use, and its files away. Its runs stay.
     ///
     /// # Errors
     /// The database is away.
     pub async fn thread_delete(&mut self, thread: ThreadId) -> Result<ThreadDeleted> {
-        if self.thread_lock(thread).await?.is_none() {
+        let Some(workspace) = self.thread_lock(thread).await? else {
             return Ok(ThreadDeleted::Unknown);
-        }
+        };
         let done = sqlx::query!(
             "UPDATE threads t SET deleted_at = now()
              WHERE tenant_id = $1 AND thread_id = $2 AND NOT EXISTS (
@@ -136,6 +136,10 @@ impl TenantTx {
         .execute(self.conn())
         .await
         .map_err(store_error)?;
-        Ok(if done.rows_affected() == 1 { ThreadDeleted::Deleted } else { ThreadDeleted::Busy })
+        if done.rows_affected() == 0 {
+            return Ok(ThreadDeleted::Busy);
+        }
+        self.workspaces_delete(&[workspace]).await?;
+        Ok(ThreadDeleted::Deleted)
     }
 }

@@ -11,6 +11,7 @@ use answerable_ports::{Lease, StoreError};
 use uuid::Uuid;
 
 use super::Payload;
+use super::beside::Beside;
 use crate::Result;
 use crate::error::{as_json, store_error};
 use crate::tx::TenantTx;
@@ -21,7 +22,8 @@ impl TenantTx {
     pub(crate) async fn part_write(&mut self, run_id: RunId, seq: i64, part: Part, at: Millis) -> Result<()> {
         let tenant = self.tenant();
         let lease = Lease { tenant_id: self.tenant_id(), run_id, epoch: 0 };
-        let mut payload = Payload::of(lease, &commit(part, at), |_, _| String::new());
+        let commit = commit(part, at);
+        let mut payload = Payload::of(lease, &commit, |_, _| String::new());
         payload.outbox.clear();
         let answer = sqlx::query!(
             r#"SELECT commit_run($1, $2, $3, $4, $5, $6, $7::text::json) AS "answer!""#,
@@ -38,7 +40,7 @@ impl TenantTx {
         .map_err(store_error)?
         .answer;
         if answer == "stored" {
-            return Ok(());
+            return Beside::of(&commit.records).write(self, run_id.0).await;
         }
         Err(StoreError::Broken(format!("commit_run answered {answer} to a replay")))
     }
@@ -75,7 +77,9 @@ fn without_effects(record: Record) -> Option<Record> {
         Record::LedgerOpened(_)
         | Record::LedgerAttempt { .. }
         | Record::LedgerClosed { .. }
-        | Record::EffectTaken { .. } => None,
+        | Record::EffectTaken { .. }
+        | Record::ChildOpened(_)
+        | Record::ChildStopped { .. } => None,
         Record::CallResult { call, result, .. } => Some(Record::CallResult { call, result, ledger_id: None }),
         other => Some(other),
     }

@@ -18,6 +18,7 @@ pub(super) struct Base {
     pub(super) agent: Option<(AgentId, i32)>,
     pub(super) spec_hash: String,
     pub(super) thread_id: Option<ThreadId>,
+    pub(super) workspace_id: Uuid,
     pub(super) context: Value,
     pub(super) metadata: Value,
     pub(super) priority: i16,
@@ -32,8 +33,8 @@ impl TenantTx {
     pub(super) async fn base_fetch(&mut self, run_id: RunId) -> Result<Option<Base>> {
         let tenant = self.tenant();
         let row = sqlx::query!(
-            r#"SELECT r.ord, r.agent_id, r.agent_version, r.spec_hash, r.thread_id, r.context, r.metadata, r.priority,
-                 r.concurrency_key, r.lineage_length, s.state, r.origin_kind IS NOT DISTINCT FROM 'replay' AS "is_replay!"
+            r#"SELECT r.ord, r.agent_id, r.agent_version, r.spec_hash, r.thread_id, r.workspace_id, r.context, r.metadata,
+                 r.priority, r.concurrency_key, r.lineage_length, s.state, r.origin_kind IS NOT DISTINCT FROM 'replay' AS "is_replay!"
              FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
              WHERE r.tenant_id = $1 AND r.run_id = $2 FOR KEY SHARE OF r"#,
             tenant,
@@ -48,6 +49,7 @@ impl TenantTx {
             agent: row.agent_id.map(AgentId).zip(row.agent_version),
             spec_hash: row.spec_hash,
             thread_id: row.thread_id.map(ThreadId),
+            workspace_id: row.workspace_id,
             context: row.context,
             metadata: row.metadata,
             priority: row.priority,
@@ -72,7 +74,8 @@ impl TenantTx {
             let mut state =
                 RunState::accepted(newest.run_id, newest.budgets.clone(), messages, 0, newest.deadline);
             state.clock.stop(0);
-            state
+            // Its agent may need newer servers.
+            state.needing(newest.version)
         } else {
             match self.checkpoint_state(last.run, after_step).await? {
                 Some(state) => state,

@@ -66,6 +66,13 @@ pub(crate) async fn with_everything(world: &World) -> RunId {
          VALUES ($1, $2, 99, 1, '{}', 'x', now())",
         "INSERT INTO artifacts (tenant_id, artifact_id, run_id, call_id, media_type, bytes, sha256, content, created_at)
          VALUES ($1, gen_random_uuid(), $2, gen_random_uuid(), 'text/plain', 1, 'x', 'x', now())",
+        "INSERT INTO workspace_seen (tenant_id, workspace_id, path, run_id) VALUES ($1, gen_random_uuid(), 'a', $2)",
+        "INSERT INTO workspace_calls (tenant_id, call_id, run_id, version, output) VALUES ($1, gen_random_uuid(), $2, 1, 'x')",
+        "INSERT INTO children (tenant_id, run_id, parent_run_id, ended_at, told_at)
+         VALUES ($1, $2, gen_random_uuid(), now(), now())",
+        "INSERT INTO run_tools (tenant_id, run_id, hash, tools) VALUES ($1, $2, 'x', '[]')",
+        "INSERT INTO tool_places (tenant_id, tool_name, call_id, run_id, attempt, epoch, since, left_at, until)
+         VALUES ($1, 'x', gen_random_uuid(), $2, 1, 1, now(), now(), now())",
         "INSERT INTO run_lineage (tenant_id, run_id, position, ancestor_id, through_step, through_seq, own)
          VALUES ($1, $2, 0, $2, 1, 1, true)",
         "INSERT INTO inherited_effects (tenant_id, run_id, ledger_id, tool_name, input_hash, ord)

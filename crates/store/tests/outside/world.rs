@@ -47,6 +47,7 @@ pub(crate) fn agent() -> Value {
                 "properties": {"amount": {"type": "integer"}}}})),
             tool("both", json!({})), tool("brief", json!({})), tool("ask_user", json!({"side_effect": "none"})),
             tool("open_door", json!({})),
+            {"name": "ask", "kind": "agent", "agent": {"agent_id": "agt_0192f0c1-2345-7890-abcd-ef0123456789"}},
             {"name": "wire", "kind": "http", "http": {"url": "https://bank.example/wire"}, "side_effect": "write",
                 "on_uncertain": "ask"},
             {"name": "mail", "kind": "http", "http": {"url": "https://mail.example/"}, "side_effect": "write",
@@ -269,7 +270,13 @@ impl World {
 
 /// What became of the first attempt of a call, late.
 pub(crate) fn late(call: CallId, outcome: Outcome, artifact: Option<StoredArtifact>) -> LateOutcome {
-    LateOutcome { ledger_id: LedgerId(call.0), attempts: 1, outcome, content: Some("done".into()), artifact }
+    LateOutcome {
+        ledger_id: LedgerId(call.0),
+        attempts: 1,
+        outcome,
+        content: Some("done".into()),
+        artifacts: artifact.into_iter().collect(),
+    }
 }
 
 pub(crate) fn decision(word: DecisionWord) -> Decision {
@@ -302,6 +309,8 @@ fn new_run(spec_hash: String, budgets: Budgets) -> NewRun {
         deadline: None,
         concurrency_key: None,
         origin: None,
+        needs: 1,
+        depth: 0,
     }
 }
 

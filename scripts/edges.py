@@ -15,7 +15,9 @@ MAY_USE = {
     "core": set(),
     "ports": {"core"},
     "store": RIM | {"faults"},
-    "tools": RIM,
+    "blobs": RIM,
+    "sandbox": set(),               # runs commands, and knows nothing of ours
+    "tools": RIM | {"sandbox"},
     "models": RIM | {"tools"},      # the guarded HTTP client
     "telemetry": RIM,
     "engine": RIM | {"faults"},
@@ -38,6 +40,7 @@ BANNED = {
     "engine": {"sqlx", "axum", "reqwest"},
     "api": {"sqlx", "reqwest"},
     "models": {"sqlx", "axum"},
+    "sandbox": {"sqlx", "axum", "reqwest", "hyper"},
     "tools": {"sqlx", "axum"},
     "telemetry": {"sqlx", "axum"},
     "evals": {"tokio", "sqlx", "axum", "reqwest", "hyper"},

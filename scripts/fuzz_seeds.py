@@ -13,6 +13,17 @@ EXCHANGES = pathlib.Path(__file__).parent.parent / "crates/models/tests/exchange
 WIRES = {"openai_chat": "chat", "openai_responses": "responses", "anthropic": "messages"}
 DOCUMENTS = {
     "template": ["order:{{context.user_id}}:{{ input.cart.0 }}", "{{idempotency_key}}{{secret.x}}", "plain {{"],
+    "schema": [
+        '[{"type": "object", "required": ["lines"], "properties": {"lines": {"type": "array", "minItems": 1,'
+        ' "items": {"$ref": "#/$defs/line"}}}, "$defs": {"line": {"properties": {"n": {"type": "integer", "maximum": 9},'
+        ' "under": {"$ref": "#"}}}}}, {"lines": [{"n": 1, "under": {"lines": []}}]}, {}]',
+        '[{"anyOf": [{"$ref": "#"}, {"const": 12345678901234567890}], "not": {"format": "date-time"}, "pattern": "^a+$"}, 1e400, "aaa!"]',
+        '{"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"multipleOf": 0.01}], "additionalItems": false}',
+        '[{"patternProperties": {"^a": {"type": ["string", "null"]}}, "propertyNames": {"maxLength": 3}, "if": {"minProperties": 2},'
+        ' "then": {"unevaluatedProperties": false}, "dependentSchemas": {"a": {"required": ["b"]}}}, {"a": null, "long/name": 1}]',
+        '[{"oneOf": [{"type": "integer"}, {"enum": [1, "a", null]}], "prefixItems": [true, false], "contains": {}}, [1, 2], "a"]',
+    ],
+    "paths": ["notes/2026/a file (1).txt", "/a/b/c", "a/../b", "./a//b", "a\\b", "größe/\u202e.txt", "a/.../..b/.c"],
     "input": [
         '"hello"',
         '[{"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image", "url": "https://x.example/a.png"}]},'

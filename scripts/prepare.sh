@@ -8,6 +8,10 @@
 command -v cargo >/dev/null || die "cargo is not here: install Rust (https://rustup.rs)"
 command -v cc >/dev/null || apt_install gcc libc6-dev || die "a C compiler is not here: install the package \`gcc\`"
 
+# Commands of shell tools run in it; without it the server refuses such tools, and the tests of the sandbox say loudly that
+# they tried nothing.
+command -v bwrap >/dev/null || apt_install bubblewrap || say "bubblewrap is not here and could not be installed"
+
 # Queries are checked against .sqlx, so that no build needs a database.
 export SQLX_OFFLINE=true
 
@@ -15,6 +19,11 @@ need_postgres() {
     ANSWERABLE_PG_BIN=$("$(dirname "${BASH_SOURCE[0]}")/postgres.sh")
     export ANSWERABLE_PG_BIN
     say "PostgreSQL: $ANSWERABLE_PG_BIN"
+}
+
+need_mcp_servers() {
+    ANSWERABLE_TEST_MCP_SERVERS=$("$(dirname "${BASH_SOURCE[0]}")/mcp-servers.sh")
+    export ANSWERABLE_TEST_MCP_SERVERS
 }
 
 # Where cargo puts what it builds.

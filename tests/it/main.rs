@@ -13,7 +13,13 @@ mod budgets;
 #[cfg(test)]
 mod cancel;
 #[cfg(test)]
+mod child_crashes;
+#[cfg(test)]
+mod child_runs;
+#[cfg(test)]
 mod client_tools;
+#[cfg(test)]
+mod commands;
 #[cfg(test)]
 mod configuration;
 #[cfg(test)]
@@ -33,6 +39,7 @@ mod deltas;
 #[cfg(test)]
 mod denial;
 #[cfg(test)]
+mod docs_tools;
 mod evals;
 #[cfg(test)]
 mod exports;
@@ -47,14 +54,19 @@ mod heirs;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
+mod imports;
+#[cfg(test)]
 mod journal;
 #[cfg(test)]
 mod keys;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
 mod loops;
 #[cfg(test)]
+mod mcp;
 mod metrics;
 #[cfg(test)]
 mod models;
@@ -104,3 +116,5 @@ mod uncertain;
 mod validation;
 #[cfg(test)]
 mod waiting;
+#[cfg(test)]
+mod workspaces;

@@ -28,6 +28,9 @@ async fn one_of_everything(world: &World) -> (Run<'_>, Vec<(&'static str, String
     let run = world.run(&run);
     let approval = run.pending().await;
     let (ledger, artifacts) = (run.list("ledger").await, run.list("artifacts").await);
+    let workspace = thread["workspace_id"].as_str().expect("an id").to_owned();
+    let file = world.client.ask(reqwest::Method::PUT, &format!("/v1/workspaces/{workspace}/files/a.txt"));
+    file.raw("text/plain", "mine").await.ok();
     let ids = vec![
         ("run_id", run.id.clone()),
         ("thread_id", id(&thread)),
@@ -38,6 +41,8 @@ async fn one_of_everything(world: &World) -> (Run<'_>, Vec<(&'static str, String
         ("webhook_id", id(&hook)),
         ("delivery_id", id(&delivery)),
         ("grant_id", "grt_00000000-0000-7000-8000-000000000000".to_owned()),
+        ("workspace_id", workspace),
+        ("path", "a.txt".to_owned()),
         ("number", "1".to_owned()),
         ("name", "shop".to_owned()),
     ];

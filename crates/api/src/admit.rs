@@ -3,6 +3,7 @@
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::{self, BudgetPatch, Budgets};
 use answerable_core::id::{AgentId, RunId, ThreadId};
+use answerable_core::run::version_of;
 use answerable_store::{NewRun, RunRefused, TenantTx};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -30,6 +31,8 @@ struct Pinned {
     agent: Option<(AgentId, i32)>,
     spec_hash: String,
     budgets: Budgets,
+    /// What it needs of servers.
+    needs: u16,
 }
 
 /// Looks at a request for a run.
@@ -63,6 +66,8 @@ pub(crate) async fn admit(
         deadline: body.deadline,
         concurrency_key: body.concurrency_key,
         origin: None,
+        depth: 0,
+        needs: pinned.needs,
     })
 }
 
@@ -79,7 +84,8 @@ async fn pin(state: &AppState, tx: &mut TenantTx, body: &RunCreate) -> Result<Pi
     if let Some(agent) = &body.agent {
         let spec = agents::read_spec(state, tx, agent.clone(), "/agent").await?;
         let spec_hash = tx.agent_spec_put(&spec).await?;
-        return Ok(Pinned { agent: None, spec_hash, budgets: spec.budgets });
+        let needs = version_of(&spec);
+        return Ok(Pinned { agent: None, spec_hash, budgets: spec.budgets, needs });
     }
     let unknown = || Problem::invalid_at("/agent_id", "there is no such agent");
     let text = body.agent_id.as_deref().unwrap_or_default();
@@ -97,7 +103,8 @@ async fn pin(state: &AppState, tx: &mut TenantTx, body: &RunCreate) -> Result<Pi
     };
     let spec: AgentSpec =
         serde_json::from_value(row.spec).map_err(|error| Problem::internal(error.to_string()))?;
-    Ok(Pinned { agent: Some((agent_id, row.version)), spec_hash: row.spec_hash, budgets: spec.budgets })
+    let (agent, needs) = (Some((agent_id, row.version)), version_of(&spec));
+    Ok(Pinned { agent, spec_hash: row.spec_hash, budgets: spec.budgets, needs })
 }
 
 /// The run's limits: the agent's with the request's changes, which only an admin's may raise.

@@ -79,7 +79,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-async fn collect(request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem> {
+/// A body's bytes, as they come.
+pub(crate) async fn collect(request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem> {
     if is_hopeless(request.headers(), max_bytes) {
         return Err(Problem::payload_too_large(max_bytes));
     }

@@ -45,10 +45,10 @@ struct BodyRule {
     validator: OnceLock<Validator>,
 }
 
-/// The operation of that method and path template, if the document has it.
+/// The operation of that method and path template, if the document has it. Routers mark what takes the rest of a path.
 pub(crate) fn operation(method: &Method, template: &str) -> Option<&'static Operation> {
     let method = if method == Method::HEAD { &Method::GET } else { method };
-    OPERATIONS.get(&(method.as_str().to_owned(), template.to_owned()))
+    OPERATIONS.get(&(method.as_str().to_owned(), template.replace("{*", "{")))
 }
 
 impl Operation {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use answerable_core::eval_case::{Source, eval_case};
 use answerable_core::id::{AgentId, ArtifactId, RunId};
 use answerable_core::registry::Registry;
+use answerable_core::reply::legal_name;
 use answerable_core::run::MAX_RECOVERIES;
 use answerable_store::{LedgerRecord, Recorded};
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ impl Case {
     fn outcome(&self) -> Result<Value, Problem> {
         let run = serde_json::to_value(&self.run).map_err(|error| Problem::internal(error.to_string()))?;
         let entry = |entry: &LedgerRecord| {
-            json!({"tool_name": entry.tool_name, "input_hash": entry.input_hash, "status": entry.status,
+            json!({"tool_name": legal_name(&entry.tool_name), "input_hash": entry.input_hash, "status": entry.status,
                 "side_effect": entry.side_effect, "attempts": entry.attempts})
         };
         Ok(json!({

@@ -12,7 +12,7 @@ use crate::query::Params;
 
 const DEFAULT_LIMIT: i64 = 50;
 const MAX_LIMIT: i64 = 200;
-const MAX_CURSOR: usize = 1024;
+const MAX_CURSOR: usize = 2048;
 
 /// What page is asked for.
 #[derive(Debug, Clone)]

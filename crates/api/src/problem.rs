@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
-pub(crate) use answer::{Answer, nothing_left, page};
+pub(crate) use answer::{Answer, attachment, nothing_left, page};
 
 /// Codes of problems (contract, "Errors").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,7 @@ enum Code {
     Conflict,
     AlreadyDecided,
     Expired,
+    PreconditionFailed,
     PayloadTooLarge,
     UnsupportedMediaType,
     NoJson,
@@ -45,6 +46,9 @@ impl Code {
             Self::Conflict => (StatusCode::CONFLICT, "conflict", "It conflicts with the present state"),
             Self::AlreadyDecided => (StatusCode::CONFLICT, "already_decided", "It was decided otherwise"),
             Self::Expired => (StatusCode::GONE, "expired", "It is over"),
+            Self::PreconditionFailed => {
+                (StatusCode::PRECONDITION_FAILED, "precondition_failed", "It has another version")
+            }
             Self::PayloadTooLarge => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large")
             }
@@ -127,6 +131,11 @@ impl Problem {
         Self::saying(Code::Expired, detail)
     }
 
+    /// 412: it is not what the request takes it for.
+    pub(crate) fn precondition_failed(detail: impl Into<String>) -> Self {
+        Self::saying(Code::PreconditionFailed, detail)
+    }
+
     /// 413: more than `max_bytes`.
     pub(crate) fn payload_too_large(max_bytes: usize) -> Self {
         Self::saying(Code::PayloadTooLarge, format!("A body has at most {max_bytes} bytes."))
@@ -175,6 +184,11 @@ impl Problem {
     /// 503: the database is away, or the server is draining.
     pub(crate) fn unavailable(retry_after_s: u64) -> Self {
         Self::new(Code::Unavailable).after(retry_after_s)
+    }
+
+    /// 503: somebody whom this server asks for the caller is away.
+    pub(crate) fn away(detail: impl Into<String>) -> Self {
+        Self::saying(Code::Unavailable, detail).after(5)
     }
 
     /// The same with `Retry-After`, in seconds.

@@ -52,7 +52,8 @@ pub fn operations() -> Vec<(Method, &'static str)> {
 pub fn router(state: AppState) -> Router {
     let mut router = Router::new();
     for route in routes::all() {
-        router = router.route(route.path, route.handler);
+        // A file's path is all that is left.
+        router = router.route(&route.path.replace("{path}", "{*path}"), route.handler);
     }
     router
         .fallback(async || Problem::not_found())

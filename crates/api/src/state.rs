@@ -1,10 +1,12 @@
 //! What handlers share.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use answerable_store::Store;
+use answerable_ports::ToolSource;
+use answerable_store::{Store, Workspaces};
 use secrecy::SecretString;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -26,6 +28,14 @@ pub struct ApiConfig {
     pub metrics: Arc<dyn Metrics>,
     /// Which literal addresses may be called.
     pub addresses: Arc<dyn AddressRule>,
+    /// Which commands of shell tools this server runs.
+    pub shell: ShellRule,
+    /// Who knows what MCP servers offer.
+    pub tool_source: Arc<dyn ToolSource>,
+    /// Commands that speak to MCP servers, as the operator names them.
+    pub mcp_commands: BTreeSet<String>,
+    /// The files of workspaces.
+    pub workspaces: Workspaces,
     /// Set when the database is migrated. Until then it is no news that requests can't be served.
     pub started: Arc<AtomicBool>,
     /// True from when the server goes down: no new work is taken, and what is held open ends.
@@ -39,6 +49,17 @@ pub trait Metrics: Send + Sync {
 
     /// A request was answered. `route` is the path's template.
     fn answered(&self, method: &str, route: &str, status: u16, took: std::time::Duration);
+}
+
+/// Which commands of shell tools a server runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellRule {
+    /// Why it runs none.
+    pub refusal: Option<String>,
+    /// They may reach the network.
+    pub network: bool,
+    /// Most memory of one of them, in MiB.
+    pub memory_mb: u64,
 }
 
 /// Judges addresses that tenants want called.

@@ -1,5 +1,6 @@
 //! From what happened to what is committed: events are folded over the committed state, and all of it is stored or none.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use answerable_core::id::{ApprovalId, CallId};
@@ -72,7 +73,8 @@ impl Session {
 
     /// Another call took the key between the look and the write: look again.
     fn key_was_taken(&mut self, taken: CallId) {
-        self.causes.retain(|cause| !matches!(cause.event, Event::KeyFree { call, .. } if call == taken));
+        let begins = |event: &Event| matches!(event, Event::KeyFree { call, .. } | Event::AgentFound { call, .. } if *call == taken);
+        self.causes.retain(|cause| !begins(&cause.event));
     }
 
     /// What happened can't be stored; that the run ends must be. What came from outside is dealt with by that, and what
@@ -82,9 +84,9 @@ impl Session {
         let broken = Event::Broken { at: self.now(), code: "internal_error".into(), detail };
         let kept = self.causes.drain(..).filter_map(|cause| match cause.event.clone() {
             Event::ToolAttempted { .. } | Event::ToolReconciled { .. } | Event::Recovered { .. } => {
-                Some(Cause { event: without_words(cause.event), artifact: None, inbox: None })
+                Some(Cause { event: without_words(cause.event), artifacts: Vec::new(), inbox: None })
             }
-            _ => cause.inbox.is_some().then_some(Cause { artifact: None, ..cause }),
+            _ => cause.inbox.is_some().then_some(Cause { artifacts: Vec::new(), ..cause }),
         });
         self.causes = std::iter::once(broken.into()).chain(kept.collect::<Vec<_>>()).collect();
     }
@@ -99,7 +101,7 @@ impl Session {
     }
 
     async fn fold(&self, steers_first: bool) -> Draft {
-        let mut draft = Draft::of(self.state.clone());
+        let mut draft = Draft::of(self.state.clone(), Arc::clone(&self.registry));
         if steers_first {
             self.steer(&mut draft);
         }
@@ -110,9 +112,9 @@ impl Session {
             }
             draft.consumed.extend(cause.inbox);
             if draft.apply(self, event.clone()) {
-                draft.artifacts.extend(cause.artifact.clone());
+                draft.artifacts.extend(cause.artifacts.iter().cloned());
             } else if draft.state.is_ended() && matches!(event, Event::ToolAttempted { .. }) {
-                draft.late.push(Late { event, artifact: cause.artifact.clone() });
+                draft.late.push(Late { event, artifacts: cause.artifacts.clone() });
             } else if draft.state.is_ended() && matches!(event, Event::Recovered { .. }) {
                 draft.orphans = true;
             }
@@ -121,9 +123,13 @@ impl Session {
             if !outstanding(&draft.state).contains(&Command::BuildContext) {
                 break;
             }
+            if self.tools_are_stale(&draft.state) && draft.apply(self, Event::ToolsChanged { at: self.now() })
+            {
+                break;
+            }
             self.steer(&mut draft);
             let history = self.history_with(&draft.records);
-            let (event, target) = self.context_event(&draft.state, &history).await;
+            let (event, target) = self.context_event(&draft.registry, &draft.state, &history).await;
             draft.apply(self, event);
             draft.target = target;
         }
@@ -213,6 +219,7 @@ impl Session {
         }
         self.steers.retain(|item: &Inbound| !draft.consumed.contains(&item.number));
         self.state = draft.state;
+        self.registry = draft.registry;
         self.target = draft.target;
         self.seq += 1;
         self.causes.clear();

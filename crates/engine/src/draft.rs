@@ -1,10 +1,12 @@
 //! The next state and its rows, while they are only thought of.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use answerable_core::Millis;
 use answerable_core::id::{CallId, LedgerId};
 use answerable_core::ledger::Outcome;
+use answerable_core::registry::Registry;
 use answerable_core::run::{
     Event, Reconciliation, Record, RunState, Stage, Status, Transition, inputs_after, next_due, outstanding,
     step,
@@ -21,12 +23,14 @@ use crate::session::Session;
 #[derive(Debug, Clone)]
 pub(crate) struct Late {
     pub(crate) event: Event,
-    pub(crate) artifact: Option<StoredArtifact>,
+    pub(crate) artifacts: Vec<StoredArtifact>,
 }
 
 /// The next state and its rows, not committed yet.
 pub(crate) struct Draft {
     pub(crate) state: RunState,
+    /// The agent with the tools that it has then.
+    pub(crate) registry: Arc<Registry>,
     pub(crate) events: Vec<Event>,
     /// The spans that ended with each of them.
     pub(crate) spans: Vec<Vec<Span>>,
@@ -41,9 +45,10 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn of(state: RunState) -> Self {
+    pub(crate) fn of(state: RunState, registry: Arc<Registry>) -> Self {
         Self {
             state,
+            registry,
             events: Vec::new(),
             spans: Vec::new(),
             records: Vec::new(),
@@ -81,9 +86,20 @@ impl Draft {
 
     /// Applies an event; false if it can't happen (any more).
     pub(crate) fn apply(&mut self, session: &Session, event: Event) -> bool {
-        match step(session.config(), self.state.clone(), event.clone()) {
+        let equipped = match equipped_by(session, &event) {
+            Ok(equipped) => equipped,
+            Err(why) => {
+                tracing::error!(%why, "a list of tools can't be compiled");
+                let (at, code) = (event.at(), "internal_error".into());
+                return self.apply(session, Event::Broken { at, code, detail: why });
+            }
+        };
+        match step(session.config(&self.registry), self.state.clone(), event.clone()) {
             Ok(transition) => {
                 self.spans.push(self.told(session, &event, &transition));
+                if let Some(registry) = equipped {
+                    self.registry = registry;
+                }
                 self.state = transition.state;
                 self.records.extend(transition.records);
                 self.events.push(event);
@@ -98,7 +114,7 @@ impl Draft {
 
     /// The spans that end with an event.
     fn told(&self, session: &Session, event: &Event, transition: &Transition) -> Vec<Span> {
-        let (registry, frame) = (&session.registry, &session.facts.frame);
+        let (registry, frame) = (&*self.registry, &session.facts.frame);
         let inputs = if frame.content && registry.spec.trace.content {
             inputs_after(&session.inputs, &[self.records.as_slice(), &transition.records].concat())
         } else {
@@ -106,6 +122,14 @@ impl Draft {
         };
         let (before, after, records) = (&self.state, &transition.state, transition.records.as_slice());
         spans(frame, &Told { registry, before, event, after, records, inputs: &inputs })
+    }
+}
+
+/// The agent with the tools that an event lists, if it lists any.
+fn equipped_by(session: &Session, event: &Event) -> Result<Option<Arc<Registry>>, String> {
+    match event {
+        Event::ToolsListed { list, .. } => session.equipped(&list.tools).map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -9,7 +9,9 @@ use answerable_core::Millis;
 use answerable_core::agent::AgentSpec;
 use answerable_core::id::TenantId;
 use answerable_core::registry::Registry;
-use answerable_ports::{Clock, ModelProvider, Observer, RunStore, Signals, StoreError, ToolExecutor};
+use answerable_ports::{
+    Clock, ModelProvider, Observer, RunStore, Signals, StoreError, ToolExecutor, ToolSource,
+};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -42,6 +44,8 @@ pub struct EngineParts {
     pub models: Arc<dyn ModelProvider>,
     /// Who acts.
     pub tools: Arc<dyn ToolExecutor>,
+    /// Who knows what MCP servers offer.
+    pub tool_source: Arc<dyn ToolSource>,
     /// Who is told.
     pub signals: Signals,
     /// The database's time.
@@ -83,6 +87,7 @@ pub(crate) struct Env {
     pub(crate) store: Arc<dyn RunStore>,
     pub(crate) models: Arc<dyn ModelProvider>,
     pub(crate) tools: Arc<dyn ToolExecutor>,
+    pub(crate) tool_source: Arc<dyn ToolSource>,
     pub(crate) signals: Signals,
     clock: Clock,
     pub(crate) observer: Arc<dyn Observer>,
@@ -113,6 +118,7 @@ impl Env {
             store: parts.store,
             models: parts.models,
             tools: parts.tools,
+            tool_source: parts.tool_source,
             signals: parts.signals,
             clock: parts.clock,
             observer: parts.observer,

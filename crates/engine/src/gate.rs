@@ -17,6 +17,11 @@ impl Gate {
         before != Err(CALLED_BACK)
     }
 
+    /// A request has left, or is about to.
+    pub(crate) fn has_left(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == LEFT
+    }
+
     /// Calls the request back; `false`: it has left.
     pub(crate) fn call_back(&self) -> bool {
         let before = self.0.compare_exchange(INSIDE, CALLED_BACK, Ordering::SeqCst, Ordering::SeqCst);
@@ -31,10 +36,11 @@ mod tests {
     #[test]
     fn it_leaves_or_is_called_back() {
         let left = Gate::default();
+        assert!(!left.has_left());
         assert!(left.leave() && left.leave(), "a second request of the same call");
-        assert!(!left.call_back());
+        assert!(!left.call_back() && left.has_left());
         let back = Gate::default();
         assert!(back.call_back() && back.call_back());
-        assert!(!back.leave());
+        assert!(!back.leave() && !back.has_left());
     }
 }

@@ -5,7 +5,7 @@ use answerable_core::id::{ArtifactId, CallId};
 use answerable_core::json::input_hash;
 use answerable_core::permission::{CallFacts, CompiledPolicy, Judgement, Owner, judge};
 use answerable_core::registry::Registry;
-use answerable_core::run::{Approval, CallVerdict, Event, Submitted, idempotency_key};
+use answerable_core::run::{Approval, CallVerdict, ChildEnd, Event, Submitted, idempotency_key};
 use answerable_core::tool::Output;
 use answerable_ports::StoreError;
 use answerable_ports::commit::{DecisionWord, Inbound, InboundBody, StoredArtifact};
@@ -44,7 +44,7 @@ impl Session {
 
     async fn cause(&self, item: Inbound) -> Cause {
         let at = self.now();
-        let mut artifact = None;
+        let mut artifacts = Vec::new();
         let event = match item.body {
             InboundBody::Cancel { reason } => Event::CancelRequested { at, reason },
             InboundBody::Steer { message_id, content, parts, pinned } => {
@@ -59,12 +59,18 @@ impl Session {
             }
             InboundBody::ToolResult { call_id, status, content, error_code } => {
                 let (output, whole) = self.limited(call_id, &content);
-                artifact = whole;
+                artifacts.extend(whole);
                 Event::ToolResultSubmitted {
                     at,
                     call: call_id,
                     submitted: Submitted { status, output, error_code },
                 }
+            }
+            InboundBody::ChildEnded { call_id, status, reason, content, used, ran_ms, effect } => {
+                let (output, whole) = self.limited(call_id, &content);
+                artifacts.extend(whole);
+                let end = ChildEnd { status, reason, output, used, ran_ms, effect };
+                Event::ChildEnded { at, call: call_id, end: Box::new(end) }
             }
             InboundBody::Decided { call_id, decision, input, content, reason, by, .. } => {
                 let verdict = match decision {
@@ -74,14 +80,14 @@ impl Session {
                     }
                     DecisionWord::Answer => {
                         let (output, whole) = self.limited(call_id, &content.unwrap_or_default());
-                        artifact = whole;
+                        artifacts.extend(whole);
                         CallVerdict::Answered(output)
                     }
                 };
                 Event::CallDecided { at, call: call_id, verdict, by, reason }
             }
         };
-        Cause { event, artifact, inbox: Some(item.number) }
+        Cause { event, artifacts, inbox: Some(item.number) }
     }
 
     /// What a person gave as a call's output, under the tool's limits.

@@ -32,6 +32,7 @@ pub(crate) async fn finish(
     flight.written();
     flight.owed.extend(late.into_iter().filter_map(|late| came_before(before, late)));
     flight.only_writes();
+    flight.call_off(&*session.env.tools);
     loop {
         // Each is kept until it is written: if the lease is lost meanwhile, `after_fencing` goes on from here.
         while let Some(owed) = flight.owed.last() {
@@ -78,7 +79,7 @@ fn came_before(before: &RunState, late: Late) -> Option<LateOutcome> {
     let known = before.call(*call)?;
     let Stage::Out { attempt, tainted } = known.stage else { return None };
     let closed = late_outcome(known.writes, tainted, outcome);
-    Some(LateOutcome { outcome: closed, ..came(*call, attempt, tainted, outcome, late.artifact) })
+    Some(LateOutcome { outcome: closed, ..came(*call, attempt, tainted, outcome, late.artifacts) })
 }
 
 /// What a write came to.
@@ -87,20 +88,20 @@ pub(crate) fn came(
     attempts: u32,
     tainted: bool,
     outcome: &Attempt,
-    artifact: Option<StoredArtifact>,
+    artifacts: Vec<StoredArtifact>,
 ) -> LateOutcome {
     let content = match outcome {
         Attempt::Succeeded(output) => Some(output.content.clone()),
         _ => None,
     };
     let outcome = late_outcome(true, tainted, outcome);
-    LateOutcome { ledger_id: LedgerId(call.0), attempts, outcome, content, artifact }
+    LateOutcome { ledger_id: LedgerId(call.0), attempts, outcome, content, artifacts }
 }
 
 /// A write that was written down as out, and was called back before it left.
 pub(crate) fn unsent(call: CallId, attempts: u32, tainted: bool, code: ErrorCode) -> LateOutcome {
     let outcome = if tainted { Outcome::uncertain() } else { Outcome::failed(code) };
-    LateOutcome { ledger_id: LedgerId(call.0), attempts, outcome, content: None, artifact: None }
+    LateOutcome { ledger_id: LedgerId(call.0), attempts, outcome, content: None, artifacts: Vec::new() }
 }
 
 /// What the last attempt says of a call. `tainted`: an earlier one may have happened, so only a success makes it clear.

@@ -2,6 +2,7 @@
 //! committed: load → step → commit → perform.
 
 mod attachments;
+mod children;
 mod commit;
 mod draft;
 mod drive;
@@ -10,9 +11,11 @@ mod gate;
 mod inbox;
 mod late;
 mod lease;
+mod listing;
 mod model_call;
 mod observed;
 mod perform;
+mod place;
 mod scheduler;
 mod session;
 mod summary_call;

@@ -6,19 +6,21 @@ use std::sync::Arc;
 use answerable_core::id::CallId;
 use answerable_core::run::{Command, Event, Reconciliation, Stage, outstanding};
 use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
-use answerable_ports::LateOutcome;
 use answerable_ports::commit::StoredArtifact;
+use answerable_ports::{LateOutcome, ToolExecutor};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tracing::Instrument as _;
 
 use crate::gate::Gate;
 use crate::late;
+use crate::listing::Listing;
 use crate::model_call::ModelCall;
+use crate::place::is_limited;
 use crate::session::{Cause, Session};
 use crate::tool_call::ToolCall;
 
 /// What came of a command.
-type Done = (Command, Event, Option<StoredArtifact>);
+type Done = (Command, Event, Vec<StoredArtifact>);
 
 /// Commands that are being performed.
 #[derive(Default)]
@@ -36,6 +38,8 @@ struct Out {
     repeatable: bool,
     /// An earlier attempt may have happened.
     tainted: bool,
+    /// Its tool has limits: as long as it waits for its turn, whoever has the run next knows that it has not left.
+    limited: bool,
     gate: Arc<Gate>,
 }
 
@@ -58,8 +62,15 @@ impl Flight {
         self.give_up(|command| {
             !wanted.contains(command) || (draining && matches!(command, Command::ClaimKey { .. }))
         });
+        if draining {
+            self.leave_lines();
+        }
+        if session.state.ending.is_some() {
+            self.send_no_more(session);
+        }
         for command in wanted {
-            let begins = !draining || matches!(command, Command::RunTool { .. });
+            let begins =
+                !draining || (matches!(command, Command::RunTool { .. }) && !has_limits(session, command));
             if begins && !self.out.contains_key(&command) {
                 self.begin(session, command);
             }
@@ -79,6 +90,15 @@ impl Flight {
         self.call_back(ErrorCode::Cancelled);
     }
 
+    /// Has the far side of what is still out told that nobody wants it any more.
+    pub(crate) fn call_off(&self, tools: &dyn ToolExecutor) {
+        for command in self.out.keys() {
+            if let Command::RunTool { call, .. } = command {
+                tools.call_off(*call);
+            }
+        }
+    }
+
     /// Gives up all but writes that have left and that nobody will send again.
     pub(crate) fn only_unrepeatable(&mut self) {
         self.out.retain(|_, out| {
@@ -87,7 +107,34 @@ impl Flight {
             }
             !out.repeatable
         });
+        self.leave_lines();
         self.call_back(ErrorCode::Unavailable);
+    }
+
+    /// Gives up calls that wait for their turn: whoever has the run next finds that they have not left.
+    fn leave_lines(&mut self) {
+        self.out.retain(|_, out| {
+            let leaves = out.limited && out.gate.call_back();
+            if leaves {
+                out.abort.abort();
+            }
+            !leaves
+        });
+    }
+
+    /// The run is over its time or limits and waits for its writes only: those that have not left never will.
+    fn send_no_more(&mut self, session: &Session) {
+        for (command, out) in &mut self.out {
+            let command = *command;
+            let Command::RunTool { call, .. } = command else { continue };
+            if out.gate.call_back() {
+                out.abort.abort();
+                let message = "the run ended before this call's turn came; nothing was sent".to_owned();
+                let outcome = Attempt::NotDone(ErrorCode::Cancelled, message, None);
+                let event = Event::ToolAttempted { at: session.env.now(), call, outcome, jitter: 0 };
+                out.abort = self.tasks.spawn(async move { (command, event, Vec::new()) });
+            }
+        }
     }
 
     /// What has not left never will, and that is known then.
@@ -118,13 +165,17 @@ impl Flight {
         let abort = match command {
             // Built with the commit.
             Command::BuildContext => return,
+            Command::ListTools { .. } => {
+                let listing = Listing::of(session);
+                self.tasks.spawn(async move { (command, listing.run().await, Vec::new()) }.in_current_span())
+            }
             Command::CallModel { .. } => {
                 let call = ModelCall::of(session);
-                self.tasks.spawn(async move { (command, call.run().await, None) }.in_current_span())
+                self.tasks.spawn(async move { (command, call.run().await, Vec::new()) }.in_current_span())
             }
             Command::Summarize { .. } => {
                 let call = ModelCall::for_summary(session);
-                self.tasks.spawn(async move { (command, call.run().await, None) }.in_current_span())
+                self.tasks.spawn(async move { (command, call.run().await, Vec::new()) }.in_current_span())
             }
             Command::RunTool { call, attempt } => {
                 let Some(tool_call) = ToolCall::of(session, call) else {
@@ -132,8 +183,8 @@ impl Flight {
                 };
                 gate = Arc::clone(&tool_call.gate);
                 let sent = async move {
-                    let (event, artifact) = tool_call.run(attempt).await;
-                    (command, event, artifact)
+                    let (event, artifacts) = tool_call.run(attempt).await;
+                    (command, event, artifacts)
                 };
                 self.tasks.spawn(sent.in_current_span())
             }
@@ -141,8 +192,9 @@ impl Flight {
                 let Some(tool_call) = ToolCall::of(session, call) else {
                     return self.missing(session, command);
                 };
-                self.tasks
-                    .spawn(async move { (command, tool_call.claim_key().await, None) }.in_current_span())
+                self.tasks.spawn(
+                    async move { (command, tool_call.claim_key().await, Vec::new()) }.in_current_span(),
+                )
             }
             Command::Reconcile { call } => {
                 let Some(tool_call) = ToolCall::of(session, call) else {
@@ -150,13 +202,14 @@ impl Flight {
                 };
                 let reconciler = reconciler(session, call);
                 let asked = async move {
-                    let (event, artifact) = tool_call.reconcile(reconciler).await;
-                    (command, event, artifact)
+                    let (event, artifacts) = tool_call.reconcile(reconciler).await;
+                    (command, event, artifacts)
                 };
                 self.tasks.spawn(asked.in_current_span())
             }
         };
-        self.out.insert(command, Out { abort, writes, repeatable, tainted, gate });
+        let limited = has_limits(session, command);
+        self.out.insert(command, Out { abort, writes, repeatable, tainted, limited, gate });
     }
 
     /// A state that wants a call which it, its agent or its inputs don't have. That doesn't happen; if it does, the call
@@ -175,9 +228,10 @@ impl Flight {
             }
             _ => Event::Broken { at, code: "internal_error".into(), detail },
         };
-        let abort = self.tasks.spawn(async move { (command, event, None) });
-        let gate = Arc::default();
-        self.out.insert(command, Out { abort, writes: false, repeatable: true, tainted: false, gate });
+        let abort = self.tasks.spawn(async move { (command, event, Vec::new()) });
+        let (gate, limited) = (Arc::default(), false);
+        self.out
+            .insert(command, Out { abort, writes: false, repeatable: true, tainted: false, limited, gate });
     }
 
     /// Waits for the next outcome; `None`: nothing is out.
@@ -223,20 +277,27 @@ impl Flight {
     }
 
     /// What was given up may have come in all the same; the state has gone on without it.
-    fn landed(&mut self, (command, event, artifact): Done) -> Option<Cause> {
+    fn landed(&mut self, (command, event, artifacts): Done) -> Option<Cause> {
         let out = self.out.remove(&command)?;
         if let (Command::RunTool { call, attempt }, Event::ToolAttempted { outcome, .. }) = (command, &event)
             && !out.repeatable
         {
-            self.owed.push(late::came(call, attempt, out.tainted, outcome, artifact.clone()));
+            self.owed.push(late::came(call, attempt, out.tainted, outcome, artifacts.clone()));
         }
-        Some(Cause { event, artifact, inbox: None })
+        Some(Cause { event, artifacts, inbox: None })
     }
 }
 
 fn reconciler(session: &Session, call: CallId) -> Option<answerable_core::agent::ToolSpec> {
     let tool = session.registry.tool(&session.state.call(call)?.tool_name)?;
     session.registry.tool(&tool.reconcile.as_ref()?.tool).cloned()
+}
+
+/// Whether a command is a call that may have to wait for its turn.
+fn has_limits(session: &Session, command: Command) -> bool {
+    let Command::RunTool { call, .. } = command else { return false };
+    let tool = session.state.call(call).and_then(|call| session.registry.tool(&call.tool_name));
+    tool.is_some_and(is_limited)
 }
 
 /// Whether a command changes something outside, may be given again, and may have been done before.

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::children;
 use crate::drive;
 use crate::env::Env;
 use crate::lease::{self, hold};
@@ -29,6 +30,7 @@ const RECLAIM_EVERY: Duration = Duration::from_millis(500);
 pub(crate) async fn run(env: Arc<Env>) {
     let stop = CancellationToken::new();
     let heartbeat = tokio::spawn(lease::heartbeat(Arc::clone(&env), stop.clone()));
+    let telling = tokio::spawn(children::tell(Arc::clone(&env), stop.clone()));
     let mut tasks = JoinSet::new();
     let mut reclaimed_at: Option<Instant> = None;
     while !env.drain.is_cancelled() {
@@ -46,8 +48,8 @@ pub(crate) async fn run(env: Arc<Env>) {
     }
     finish(&env, tasks).await;
     stop.cancel();
-    // It only waits for the token.
-    let _ = heartbeat.await;
+    // They only wait for the token.
+    let _ = tokio::join!(heartbeat, telling);
 }
 
 /// Waits for a signal, for room, or for the next look.

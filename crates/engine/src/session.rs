@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use answerable_core::Millis;
+use answerable_core::agent::ToolSpec;
+use answerable_core::catalog;
 use answerable_core::context::Sizes;
-use answerable_core::id::CallId;
+use answerable_core::id::{CallId, WorkspaceId};
 use answerable_core::message::Message;
 use answerable_core::registry::Registry;
 use answerable_core::run::{Event, RunConfig, RunState, Status, next_due, outstanding};
@@ -18,6 +20,8 @@ use uuid::Uuid;
 
 use crate::env::Env;
 use crate::lease::Hold;
+use crate::listing::Heard;
+use crate::place;
 
 /// What stays the same for a run's whole life.
 #[derive(Debug)]
@@ -25,6 +29,7 @@ pub(crate) struct RunFacts {
     pub(crate) lease: Lease,
     pub(crate) thread_id: Option<Uuid>,
     pub(crate) agent_id: Option<Uuid>,
+    pub(crate) workspace_id: WorkspaceId,
     pub(crate) context: Value,
     pub(crate) trace_id: String,
     pub(crate) frame: Frame,
@@ -41,14 +46,14 @@ impl RunFacts {
 #[derive(Debug, Clone)]
 pub(crate) struct Cause {
     pub(crate) event: Event,
-    pub(crate) artifact: Option<StoredArtifact>,
+    pub(crate) artifacts: Vec<StoredArtifact>,
     /// Its number in the inbox, if it came from there.
     pub(crate) inbox: Option<i64>,
 }
 
 impl From<Event> for Cause {
     fn from(event: Event) -> Self {
-        Self { event, artifact: None, inbox: None }
+        Self { event, artifacts: Vec::new(), inbox: None }
     }
 }
 
@@ -57,7 +62,12 @@ pub(crate) struct Session {
     pub(crate) env: Arc<Env>,
     pub(crate) hold: Arc<Hold>,
     pub(crate) facts: Arc<RunFacts>,
+    /// The pinned agent, and its hash.
+    pub(crate) agent: Arc<Registry>,
+    agent_hash: String,
+    /// The same with the tools that were listed last: what calls are judged by.
     pub(crate) registry: Arc<Registry>,
+    pub(crate) heard: Arc<Heard>,
     pub(crate) state: RunState,
     pub(crate) seq: i64,
     /// The history as it is committed, oldest first.
@@ -85,11 +95,14 @@ impl Session {
         claimed: Claimed,
         loaded: LoadedRun,
     ) -> Result<Self, StoreError> {
-        let registry = env.registry(&loaded.agent_hash, &loaded.agent).map_err(StoreError::Broken)?;
+        let agent = env.registry(&loaded.agent_hash, &loaded.agent).map_err(StoreError::Broken)?;
+        let registry =
+            equipped(env, &agent, &loaded.agent_hash, &loaded.tools).map_err(StoreError::Broken)?;
         let facts = RunFacts {
             lease: claimed.lease,
             thread_id: loaded.thread_id,
             agent_id: loaded.agent_id,
+            workspace_id: loaded.workspace_id,
             context: loaded.context,
             trace_id: loaded.trace_id,
             frame: Frame { content: env.config.trace_content, ..loaded.frame },
@@ -98,7 +111,10 @@ impl Session {
             env: Arc::clone(env),
             hold: Arc::clone(hold),
             facts: Arc::new(facts),
+            agent,
+            agent_hash: loaded.agent_hash,
             registry,
+            heard: Arc::default(),
             state: loaded.state,
             seq: loaded.seq,
             history: loaded.history,
@@ -110,19 +126,20 @@ impl Session {
             target: None,
             step_began: None,
         };
-        session.begin(claimed);
+        session.begin(claimed).await?;
         session.receive(loaded.inbox).await;
         Ok(session)
     }
 
     /// Why the run was claimed, as events: what was out when its server died is unclear before anything else is due.
-    fn begin(&mut self, claimed: Claimed) {
+    async fn begin(&mut self, claimed: Claimed) -> Result<(), StoreError> {
         let at = self.now();
         let queued = self.state.status == Status::Queued;
         let died = claimed.deaths > self.state.deaths;
         let interrupted = !queued && !outstanding(&self.state).is_empty();
         if died || interrupted {
-            self.causes.push(Event::Recovered { at, deaths: claimed.deaths }.into());
+            let unsent = self.unsent().await?;
+            self.causes.push(Event::Recovered { at, deaths: claimed.deaths, unsent }.into());
         }
         if next_due(&self.state).is_some_and(|due| due <= at) {
             self.causes.push(Event::TimerFired { at }.into());
@@ -130,20 +147,50 @@ impl Session {
         if queued && claimed.may_start {
             self.causes.push(Event::Started { at }.into());
         }
+        Ok(())
+    }
+
+    /// Calls that are written down as out and waited for their turn only.
+    async fn unsent(&self) -> Result<Vec<CallId>, StoreError> {
+        let tool = |name: &str| self.registry.tool(name);
+        if place::unsent(&self.state, tool, &[]).is_empty() {
+            return Ok(Vec::new());
+        }
+        let taken = patiently(|| self.env.store.places(self.lease())).await?;
+        Ok(place::unsent(&self.state, tool, &taken))
     }
 
     pub(crate) fn lease(&self) -> Lease {
         self.facts.lease
     }
 
-    pub(crate) fn config(&self) -> RunConfig<'_> {
-        RunConfig { registry: &self.registry, max_recoveries: self.env.config.max_recoveries }
+    /// By what events of the run are judged that has these tools.
+    pub(crate) fn config<'a>(&self, registry: &'a Registry) -> RunConfig<'a> {
+        RunConfig { registry, max_recoveries: self.env.config.max_recoveries }
+    }
+
+    /// The agent with these tools beside its own.
+    pub(crate) fn equipped(&self, tools: &[ToolSpec]) -> Result<Arc<Registry>, String> {
+        equipped(&self.env, &self.agent, &self.agent_hash, tools)
     }
 
     /// The time, never before what the state has seen.
     pub(crate) fn now(&self) -> Millis {
         self.env.now().max(self.state.clock.since.unwrap_or(0))
     }
+}
+
+fn equipped(
+    env: &Env,
+    agent: &Arc<Registry>,
+    agent_hash: &str,
+    tools: &[ToolSpec],
+) -> Result<Arc<Registry>, String> {
+    if tools.is_empty() {
+        return Ok(Arc::clone(agent));
+    }
+    let hash = format!("{agent_hash} {}", catalog::hash(tools));
+    env.registry(&hash, &catalog::with_tools(&agent.spec, tools))
 }
 
 /// A provider of a tenant, as it is now; asks until the store answers.

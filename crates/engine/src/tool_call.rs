@@ -13,7 +13,7 @@ use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
 use answerable_core::trace::{SpanId, reconcile_span, tool_span};
 use answerable_faults::{self as faults, Guard, Point};
 use answerable_ports::commit::StoredArtifact;
-use answerable_ports::{PreparedCall, StoreError};
+use answerable_ports::{Came, PreparedCall, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ use crate::env::{Env, jitter};
 use crate::gate::Gate;
 use crate::inbox::limited;
 use crate::lease::Hold;
+use crate::place::{Place, is_limited};
 use crate::session::{RunFacts, Session, patiently};
 
 /// Pause between two looks at a business key whose call is still under way.
@@ -87,12 +88,15 @@ impl ToolCall {
     }
 
     /// Sends it once.
-    pub(crate) async fn run(self, attempt: u32) -> (Event, Option<StoredArtifact>) {
-        let (outcome, artifact) = self.once(attempt).await;
-        (Event::ToolAttempted { at: self.env.now(), call: self.call_id, outcome, jitter: jitter() }, artifact)
+    pub(crate) async fn run(self, attempt: u32) -> (Event, Vec<StoredArtifact>) {
+        let Came { attempt: outcome, artifacts } = self.once(attempt).await;
+        (
+            Event::ToolAttempted { at: self.env.now(), call: self.call_id, outcome, jitter: jitter() },
+            artifacts,
+        )
     }
 
-    pub(crate) async fn once(&self, attempt: u32) -> (Attempt, Option<StoredArtifact>) {
+    pub(crate) async fn once(&self, attempt: u32) -> Came {
         #[cfg(feature = "faults")]
         if let Some(came) = self.env.early.take(self.call_id) {
             return came;
@@ -102,7 +106,16 @@ impl ToolCall {
         self.send(Sending { tool: &self.tool, input, key, attempt, span }).await
     }
 
-    async fn send(&self, sending: Sending<'_>) -> (Attempt, Option<StoredArtifact>) {
+    async fn send(&self, sending: Sending<'_>) -> Came {
+        let place = is_limited(sending.tool)
+            .then(|| Place::new(&self.env, self.facts.lease, sending.tool, self.call_id, &self.gate));
+        if let Some(place) = &place {
+            match place.wait(sending.tool, sending.attempt).await {
+                Ok(None) => {}
+                Ok(Some(attempt)) => return attempt.into(),
+                Err(error) => return unprepared(&error).into(),
+            }
+        }
         match self.prepare(sending).await {
             Ok(prepared) => {
                 self.leave().await;
@@ -111,13 +124,7 @@ impl ToolCall {
                 faults::after_of(Point::Effect, &prepared.tool.name);
                 came
             }
-            Err(error) => {
-                tracing::error!(%error, "a call can't be prepared");
-                (
-                    Attempt::Refused(ErrorCode::Internal, "The runtime could not prepare this call.".into()),
-                    None,
-                )
-            }
+            Err(error) => unprepared(&error).into(),
         }
     }
 
@@ -134,7 +141,9 @@ impl ToolCall {
         let tenant = self.facts.lease.tenant_id;
         let names = secret_names(tool);
         Ok(PreparedCall {
+            tenant_id: tenant,
             run_id: self.facts.lease.run_id,
+            workspace_id: self.facts.workspace_id,
             call_id: self.call_id,
             secrets: patiently(|| self.env.store.secrets(tenant, &names)).await?,
             signing_secrets: patiently(|| self.env.signing_secrets(tenant)).await?,
@@ -152,7 +161,7 @@ impl ToolCall {
     pub(crate) async fn claim_key(self) -> Event {
         loop {
             match patiently(|| self.earlier()).await {
-                Ok(None) => return Event::KeyFree { at: self.env.now(), call: self.call_id },
+                Ok(None) => return self.unclaimed().await,
                 Ok(Some(Ok(holder))) => {
                     return Event::KeyTaken { at: self.env.now(), call: self.call_id, holder };
                 }
@@ -161,6 +170,20 @@ impl ToolCall {
                     let detail = format!("the ledger can't be read: {error}");
                     return Event::Broken { at: self.env.now(), code: "internal_error".into(), detail };
                 }
+            }
+        }
+    }
+
+    /// No earlier entry is in the call's way. Of another agent's call it is asked who that is.
+    async fn unclaimed(&self) -> Event {
+        let (tenant, call) = (self.facts.lease.tenant_id, self.call_id);
+        let Some(agent) = &self.tool.agent else { return Event::KeyFree { at: self.env.now(), call } };
+        let (store, version) = (&self.env.store, agent.agent_version);
+        match patiently(|| store.called_agent(tenant, agent.agent_id, version)).await {
+            Ok(found) => Event::AgentFound { at: self.env.now(), call, found },
+            Err(error) => {
+                let detail = format!("the agent of a call can't be read: {error}");
+                Event::Broken { at: self.env.now(), code: "internal_error".into(), detail }
             }
         }
     }
@@ -181,7 +204,7 @@ impl ToolCall {
     }
 
     /// Asks the far side what became of the call, with the reconcile tool's own retries.
-    pub(crate) async fn reconcile(self, reconciler: Option<ToolSpec>) -> (Event, Option<StoredArtifact>) {
+    pub(crate) async fn reconcile(self, reconciler: Option<ToolSpec>) -> (Event, Vec<StoredArtifact>) {
         let (state, text) = match reconciler {
             Some(reconciler) => self.ask_far_side(&reconciler).await,
             None => (Reconciled::Unknown, None),
@@ -194,7 +217,10 @@ impl ToolCall {
             None => (None, None),
         };
         let reconciliation = Reconciliation { state, result };
-        (Event::ToolReconciled { at: self.env.now(), call: self.call_id, reconciliation }, artifact)
+        (
+            Event::ToolReconciled { at: self.env.now(), call: self.call_id, reconciliation },
+            artifact.into_iter().collect(),
+        )
     }
 
     async fn ask_far_side(&self, reconciler: &ToolSpec) -> (Reconciled, Option<String>) {
@@ -212,7 +238,7 @@ impl ToolCall {
         let span = &reconcile_span(self.facts.lease.run_id, self.call_id, self.unclear);
         for attempt in 1.. {
             let (input, key) = (input.clone(), key.clone());
-            let (outcome, _) = self.send(Sending { tool: reconciler, input, key, attempt, span }).await;
+            let outcome = self.send(Sending { tool: reconciler, input, key, attempt, span }).await.attempt;
             match after_attempt(reconciler, attempt, false, outcome.clone(), jitter()) {
                 Next::Retry(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
                 _ => return reconciliation(&outcome),
@@ -220,6 +246,11 @@ impl ToolCall {
         }
         (Reconciled::Unknown, None)
     }
+}
+
+fn unprepared(error: &StoreError) -> Attempt {
+    tracing::error!(%error, "a call can't be prepared");
+    Attempt::Refused(ErrorCode::Internal, "The runtime could not prepare this call.".into())
 }
 
 /// Secrets that a tool's templates name. What can't be parsed was refused when the agent was stored.

@@ -10,6 +10,7 @@ use answerable_core::id::MessageId;
 use answerable_core::message::{Message, Role};
 use answerable_core::model::{ModelRequest, Purpose};
 use answerable_core::model_retry::{Progress, Reask};
+use answerable_core::registry::Registry;
 use answerable_core::run::{Event, RunState};
 use answerable_core::trace::model_span;
 use answerable_ports::ModelTarget;
@@ -27,12 +28,13 @@ impl Session {
     /// provider that will be asked.
     pub(crate) async fn context_event(
         &self,
+        registry: &Registry,
         state: &RunState,
         history: &[Message],
     ) -> (Event, Option<ModelTarget>) {
         let began = Instant::now();
-        let next = next(&self.registry, state, history, &self.sizes);
-        let (provider, model) = target_of_turn(&self.registry.spec.model, state);
+        let next = next(registry, state, history, &self.sizes);
+        let (provider, model) = target_of_turn(&registry.spec.model, state);
         let target = match next {
             Next::Overflow(_) => None,
             Next::Turn(..) | Next::Summary(_) => find_target(&self.env, &self.facts, provider).await,

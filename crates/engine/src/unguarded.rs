@@ -5,15 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use answerable_core::id::CallId;
 use answerable_core::run::{Command, inputs_after, outstanding};
-use answerable_core::tool::Attempt;
 use answerable_faults::{self as faults, Guard};
-use answerable_ports::commit::StoredArtifact;
+use answerable_ports::Came;
 
 use crate::draft::Draft;
 use crate::session::Session;
 use crate::tool_call::ToolCall;
-
-type Came = (Attempt, Option<StoredArtifact>);
 
 /// What calls came to that were sent before their time.
 #[derive(Debug, Default)]

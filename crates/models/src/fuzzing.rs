@@ -2,11 +2,11 @@
 
 use answerable_core::model::{ModelFailure, ModelReply, ModelRequest};
 use answerable_ports::{DeltaSink, ModelTarget};
+use answerable_tools::sse::{SseDecoder, SseEvent};
 use serde_json::{Map, Value};
 
 use crate::assembly::{Assembly, Told};
 use crate::reader::Reader;
-use crate::sse::{SseDecoder, SseEvent};
 use crate::words::Words;
 use crate::{anthropic, openai_chat, openai_responses, refusal, secrets};
 

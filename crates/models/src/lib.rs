@@ -24,7 +24,6 @@ mod reader;
 mod refusal;
 mod scripted;
 mod secrets;
-mod sse;
 mod strict_schema;
 mod system_text;
 mod tool_schema;

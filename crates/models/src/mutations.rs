@@ -187,11 +187,19 @@ proptest! {
         entries::kept(&bytes);
         entries::json(&bytes);
         entries::template(&bytes);
+        entries::schema(&bytes);
+        entries::paths(&bytes);
     }
 }
 
-/// Input, switches, kept blocks and templates.
-const DOCUMENTS: [&str; 8] = [
+/// Input, switches, kept blocks, templates, schemas with what they judge, and paths.
+const DOCUMENTS: [&str; 14] = [
+    r##"[{"type": "object", "required": ["lines"], "properties": {"lines": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/line"}}}, "$defs": {"line": {"properties": {"n": {"type": "integer", "multipleOf": 0.01, "maximum": 9}, "under": {"$ref": "#"}}}}}, {"lines": [{"n": 1.50, "under": {"lines": []}}]}, {}]"##,
+    r##"[{"anyOf": [{"$ref": "#"}, {"const": 12345678901234567890}], "not": {"format": "date-time"}, "pattern": "^(a+)+$"}, 1e400, "aaaaaaaaaaaaaaaaaaaaaaaa!"]"##,
+    r#"{"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}], "additionalItems": false, "uniqueItems": true}"#,
+    r#"[{"patternProperties": {"^a": {"type": ["string", "null"]}}, "propertyNames": {"maxLength": 3}, "dependentRequired": {"a": ["b"]}, "unevaluatedProperties": false}, {"a": null, "long/name": 1}]"#,
+    "notes/2026/a file (1).txt",
+    "/a/../b//c/./\\d\0",
     r#"[{"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image", "url": "https://x.example/a.png"}]}]"#,
     r#""hello""#,
     r#"{"stream": false, "send_reasoning": true, "structured_output": "off", "path": "v1/x", "key_header": "api-key"}"#,

@@ -3,15 +3,8 @@
 
 use std::collections::HashMap;
 
-use answerable_core::json::sha256_hex;
 use answerable_core::model::{ModelReply, ModelRequest};
 use answerable_core::reply::legal_name;
-use answerable_core::text;
-
-/// Characters that stay of a name that is replaced; the rest tells it from others.
-const KEPT: usize = 51;
-/// Digits of the hash that tell it from others.
-const HASH: usize = 12;
 
 /// The names of a request that were replaced, by what stands for them.
 #[derive(Debug, Default)]
@@ -49,13 +42,8 @@ impl Names {
     fn replace(&mut self, name: &mut String) {
         let legal = legal_name(name);
         if legal != *name {
-            // The hash keeps two names apart that look alike once they are legal.
-            let kept: String = legal.chars().take(KEPT).collect();
-            let hash = sha256_hex(name.as_bytes());
-            let hash = hash.rsplit(':').next().unwrap_or_default();
-            let replaced = format!("{kept}_{}", text::head(hash, HASH));
-            let own = std::mem::replace(name, replaced.clone());
-            self.0.insert(replaced, own);
+            let own = std::mem::replace(name, legal.clone());
+            self.0.insert(legal, own);
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use answerable_core::json;
 use answerable_core::model::{ModelReply, Usage};
+use answerable_tools::sse::{SseDecoder, SseEvent, TooLong};
 use serde_json::Value;
 
 use crate::assembly::{Assembly, Broken, Told};
-use crate::sse::{SseDecoder, SseEvent, TooLong};
 
 /// Most bytes of a streamed reply.
 pub(crate) const LONGEST_REPLY: usize = 32 << 20;

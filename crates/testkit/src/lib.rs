@@ -1,7 +1,7 @@
 //! What tests need: a database each, scripted models and tools, the API document's judge.
 //!
 //! Everything here runs for real and on loopback: a PostgreSQL with the migrations applied, HTTP servers that
-//! speak the wires of models, tools and webhook receivers. Tests wait on signals (`reached`, `received`), never
+//! speak the wires of models, tools, MCP servers and webhook receivers. Tests wait on signals (`reached`, `received`), never
 //! on sleeps.
 //!
 //! Invariant: nothing of the product is known here but its migrations and its API document. The scripted world
@@ -14,6 +14,7 @@ pub mod database;
 mod hold;
 mod lock;
 mod loopback;
+pub mod mcp;
 pub mod model;
 pub mod openapi;
 pub mod request;
@@ -23,6 +24,7 @@ pub mod webhook;
 
 pub use collector::Collector;
 pub use database::TestDatabase;
+pub use mcp::{McpAnswer, McpServer, ScriptedMcp};
 pub use model::{ModelReply, ScriptedModel};
 pub use openapi::Document;
 pub use request::RecordedRequest;

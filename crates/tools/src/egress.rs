@@ -9,6 +9,8 @@ mod address;
 mod allow;
 mod client;
 mod fault;
+#[cfg(test)]
+mod hostile;
 mod resolver;
 
 pub use address::is_public;

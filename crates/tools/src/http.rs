@@ -1,23 +1,23 @@
 //! Tools of kind `http`: a request to the tenant's own service (contract, "Tool calls over HTTP").
 //!
-//! The parts, in the order of a call: `request` makes what is sent (`address` and `headers` fill the author's
-//! templates, `sent` notices when the first byte leaves), `body` reads what comes back within limits, `content` says
+//! The parts, in the order of a call: `request` makes what is sent (`address`, `headers` and `given` fill the
+//! author's templates, `crate::sent` notices when the first byte leaves), `body` reads what comes back within limits, `content` says
 //! what it is, `outcome` says what it means.
 //!
 //! Invariant: an attempt is `NotDone` or `Refused` only where the far side can't have done it.
 
 mod address;
-mod body;
-mod content;
+pub(crate) mod body;
+pub(crate) mod content;
+mod given;
 mod headers;
-mod outcome;
+pub(crate) mod outcome;
 mod request;
-mod sent;
 
 use std::time::Duration;
 
 use answerable_core::tool::{Attempt, ErrorCode};
-use answerable_ports::{Clock, PreparedCall, StoredArtifact, ToolExecutor};
+use answerable_ports::{Came, Clock, PreparedCall, ToolExecutor};
 use async_trait::async_trait;
 use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
@@ -44,18 +44,18 @@ impl HttpTools {
 #[async_trait]
 impl ToolExecutor for HttpTools {
     /// One request, never repeated here. Dropping the future ends the connection.
-    async fn run(&self, call: &PreparedCall) -> (Attempt, Option<StoredArtifact>) {
+    async fn run(&self, call: &PreparedCall) -> Came {
         let deadline = Instant::now() + Duration::from_millis(call.tool.timeout_ms());
         let request = match request::make(&self.client, call, self.clock.now() / 1000) {
             Ok(request) => request,
-            Err(attempt) => return (attempt, None),
+            Err(attempt) => return attempt.into(),
         };
         let Request { builder, sent } = request;
         match timeout_at(deadline, builder.send()).await {
             Ok(Ok(response)) => outcome::read(response, deadline, call, &mask(call)).await,
-            Ok(Err(error)) => (failed(Fault::from(&error)), None),
-            Err(_) if sent.is_not_begun() => (failed(Fault::NotConnected), None),
-            Err(_) => (outcome::late(call), None),
+            Ok(Err(error)) => failed(Fault::from(&error)).into(),
+            Err(_) if sent.is_some_and(|sent| sent.give_up()) => failed(Fault::NotConnected).into(),
+            Err(_) => outcome::late(call).into(),
         }
     }
 }

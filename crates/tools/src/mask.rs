@@ -78,13 +78,14 @@ impl Mask {
     }
 }
 
-/// A secret as it is, as JSON writes it, and as an address writes it.
+/// A secret as it is, as JSON writes it (some write `/` as `\/`), and as an address writes it.
 fn spellings_of(secret: &str) -> Vec<String> {
     let secret = secret.trim();
     let quoted = Value::from(secret).to_string();
+    let quoted = &quoted[1..quoted.len() - 1];
     let in_address: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
     let bare = secret.strip_prefix("whsec_").unwrap_or(secret);
-    vec![secret.into(), bare.into(), quoted[1..quoted.len() - 1].into(), in_address]
+    vec![secret.into(), bare.into(), quoted.into(), quoted.replace('/', "\\/"), in_address]
 }
 
 fn replace(bytes: &[u8], secret: &[u8]) -> Vec<u8> {
@@ -110,6 +111,7 @@ mod tests {
         for (text, wanted) in [
             ("a canary \"1\"/2 b", "a *** b"),
             (r#"{"h": "canary \"1\"/2 longer"}"#, r#"{"h": "***"}"#),
+            (r#"{"h": "canary \"1\"\/2 longer"}"#, r#"{"h": "***"}"#),
             ("?h=canary+%221%22%2F2&x", "?h=***&x"),
             ("tiny things stay", "tiny things stay"),
             ("whsec_MfKQ9r8G MfKQ9r8G", "*** ***"),

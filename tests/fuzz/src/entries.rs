@@ -2,14 +2,18 @@
 //! a test of `answerable-models` over mutated seeds.
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 use std::sync::LazyLock;
 
+use answerable_core::FieldError;
 use answerable_core::id::{CallId, MessageId};
 use answerable_core::message::{Message, MessageCall, ProviderExtra, Role};
 use answerable_core::model::{ModelReply, ModelRequest, ToolOffer};
 use answerable_core::registry::Registry;
 use answerable_core::reply::{self, Reading, ReplyKind};
+use answerable_core::schema::Schema;
 use answerable_core::template::{Filling, Template};
+use answerable_core::workspace::{FilePath, MAX_PATH_BYTES, read_prefix};
 use answerable_core::{input as core_input, json as core_json, provider};
 use answerable_models::fuzzing;
 use answerable_ports::ModelTarget;
@@ -185,6 +189,55 @@ pub fn kept(data: &[u8]) {
         );
         let told = body.to_string();
         assert!(told.contains("Höh.") && told.contains("done"), "{wire} {told}");
+    }
+}
+
+/// A schema from outside is compiled or refused, and what is judged by it comes to an end, with the places of what is wrong.
+/// Fed with a schema, or with a list of one and values to judge.
+pub fn schema(data: &[u8]) {
+    let Some(value) = parsed(data) else { return };
+    let (schema, instances) = match value {
+        Value::Array(mut items) if !items.is_empty() => (items.remove(0), items),
+        schema => (schema.clone(), vec![schema]),
+    };
+    let is_place = |fault: &FieldError| {
+        assert!(fault.pointer.is_empty() || fault.pointer.starts_with('/'), "{fault:?}");
+        assert!(!fault.message.is_empty() && fault.message.chars().count() <= 400, "{fault:?}");
+    };
+    match Schema::compile(&schema) {
+        Err(fault) => is_place(&fault),
+        Ok(schema) => {
+            for instance in &instances {
+                let findings = schema.findings(instance);
+                findings.iter().for_each(is_place);
+                assert!(
+                    findings.iter().all(|fault| instance.pointer(&fault.pointer).is_some()),
+                    "{findings:?}"
+                );
+                assert_eq!(schema.fits(instance), findings.is_empty(), "{findings:?}");
+            }
+        }
+    }
+}
+
+/// Whatever is a path of a workspace's file leads to one place below its root, and is read back the same.
+pub fn paths(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(&data[..data.len().min(MOST)]) else { return };
+    if let Ok(prefix) = read_prefix(text) {
+        assert!(!prefix.starts_with('/') && !prefix.contains(['\\', '\0', '\n']), "{prefix:?}");
+    }
+    let Ok(path) = FilePath::parse(text) else { return };
+    let plain = path.as_str();
+    assert_eq!(FilePath::parse(plain).as_ref(), Ok(&path));
+    assert_eq!(FilePath::parse(&format!("/{plain}")).as_ref(), Ok(&path));
+    assert!(plain.len() <= MAX_PATH_BYTES && text.ends_with(plain), "{plain:?}");
+    let names = Path::new(plain).components().map(|part| match part {
+        Component::Normal(name) => name.to_str().expect("it was text"),
+        other => panic!("{other:?} in {plain:?}"),
+    });
+    assert_eq!(names.collect::<Vec<_>>().join("/"), plain, "no other spelling of it");
+    for folder in path.folders() {
+        assert!(plain.starts_with(folder) && FilePath::parse(folder).is_ok(), "{folder:?} of {plain:?}");
     }
 }
 

@@ -6,6 +6,7 @@ use answerable_testkit::{ModelReply, ToolAnswer};
 use serde_json::{Value, json};
 
 use super::command::{Folder, end, key_of, on};
+use crate::child_runs;
 use crate::harness::{Fits, With, World, client_tool};
 
 /// A run that met a failing model, a failing tool, an edited approval, a denial, a client tool and a word.
@@ -101,4 +102,31 @@ async fn a_case_of_a_run_that_summed_up_plays_again() {
     fs::write(folder.path().join("raw.json"), export.to_string()).expect("a case");
     let ended = end(on(&world.server, folder.program(&["eval", "raw.json", "-v"]))).await.is(0);
     assert!(ended.out.contains("\n1 passed in "), "{}", ended.out);
+}
+
+#[tokio::test]
+async fn a_call_of_another_agent_plays_what_that_one_said() {
+    let (world, folder) = (World::shared().await, Folder::new(&[]));
+    let helper = child_runs::agent(&world, "helper", &[], json!({})).await;
+    world.model.script("helper", [ModelReply::text("seven")]);
+    let asks = ModelReply::calls([("ask_helper", json!({"input": "how many?"}))]);
+    world.model.script("m", [asks, ModelReply::text("There are seven.")]);
+    let ask = child_runs::agent_tool("ask_helper", &helper).with(json!({"timeout_ms": 86_400_000}));
+    let run = world.start(&world.agent(&[ask])).await;
+    run.ended().await;
+    let mut command = folder.program(&["eval", "new"]);
+    command.args([&run.id, "--out", "made.yaml", "--name", "helped"]);
+    command.env("ANSWERABLE_URL", world.server.url()).env("ANSWERABLE_API_KEY", key_of(&world).await);
+    end(command).await.is(0);
+    // There is no such agent where it is played, and none is asked.
+    let asked = world.model.requests().len();
+    let ended = end(on(&world.server, folder.program(&["eval", "made.yaml", "-v"]))).await.is(0);
+    assert!(ended.out.contains("\n1 passed in "), "{}", ended.out);
+    assert_eq!(world.model.requests().len(), asked);
+    // Without what it said the run doesn't go as it went.
+    let made = folder.text("made.yaml");
+    let changed = made.replace("tool_name: ask_helper", "tool_name: ask_nobody");
+    assert_ne!(changed, made, "{made}");
+    fs::write(folder.path().join("changed.yaml"), changed).expect("a case");
+    end(on(&world.server, folder.program(&["eval", "changed.yaml"]))).await.is(1);
 }

@@ -24,6 +24,7 @@ pub(crate) use ask::Answer;
 pub(crate) use binary::binary;
 pub(crate) use client::Client;
 pub(crate) use matching::Fits;
+pub(crate) use process::Process;
 pub(crate) use run::Run;
 pub(crate) use server::Server;
 pub(crate) use stream::{EventStream, StreamEvent};

@@ -107,13 +107,14 @@ pub(crate) async fn shown(run: &Run<'_>) -> Value {
 }
 
 fn strip(value: &mut Value) {
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 9] = [
         "created_at",
         "started_at",
         "finished_at",
         "at",
         "ledger_id",
         "run_id",
+        "child_run_id",
         "decision_url",
         "elapsed_ms",
     ];

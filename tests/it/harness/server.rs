@@ -226,6 +226,7 @@ fn settings(database_url: &str, more: &[(&str, &str)]) -> (Vec<(String, String)>
         ("ANSWERABLE_SECRET_KEY", &(id() + &id())),
         ("ANSWERABLE_EGRESS_ALLOW", "127.0.0.0/8"),
         ("ANSWERABLE_LEASE_MS", &lease),
+        ("ANSWERABLE_BLOBS", concat!("file://", env!("CARGO_TARGET_TMPDIR"), "/blobs")),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .to_vec();

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use answerable_blobs::BlobPlace;
 use answerable_devdb::{Options, PrivatePostgres};
 use clap::Args;
 use secrecy::ExposeSecret;
@@ -63,7 +64,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Failure> {
     outcome.and(stopped)
 }
 
-/// Keys that were not given are made once and kept; this machine itself may be called.
+/// Keys that were not given are made once and kept, large files too; this machine itself may be called.
 fn fill_gaps(draft: &mut Draft, folder: &DataFolder) -> Result<(), Invalid> {
     if draft.operator_key.is_none() {
         draft.operator_key = Some(folder.key("operator-key")?);
@@ -72,6 +73,7 @@ fn fill_gaps(draft: &mut Draft, folder: &DataFolder) -> Result<(), Invalid> {
         let key = folder.key("secret-key")?;
         draft.secret_key = Some(key.expose_secret().parse().map_err(Invalid::in_file("secret-key"))?);
     }
+    draft.blobs.get_or_insert_with(|| BlobPlace::Folder(folder.path().join("blobs")));
     let given = std::mem::take(&mut draft.egress_allow);
     draft.egress_allow = EgressAllow::loopback().and(given);
     Ok(())

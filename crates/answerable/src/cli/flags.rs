@@ -54,6 +54,30 @@ pub(crate) struct ServerFlags {
     /// [env: ANSWERABLE_EGRESS_ALLOW] [default: none; `dev` always allows this machine]
     #[arg(long, value_name = "LIST")]
     egress_allow: Option<String>,
+    /// Where the contents of large files are kept: file:///folder, which all servers share, or s3://bucket/prefix, reached
+    /// as the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the like say
+    /// [env: ANSWERABLE_BLOBS] [default: ./answerable-blobs; `dev`: in its data folder]
+    #[arg(long, value_name = "PLACE")]
+    blobs: Option<String>,
+    /// Whether commands of shell tools are run, true or false; they are only where bubblewrap can confine them
+    /// [env: ANSWERABLE_SHELL] [default: true]
+    #[arg(long, value_name = "BOOL")]
+    shell: Option<String>,
+    /// Whether agents may let commands reach the network, true or false: all that this machine reaches, past the
+    /// guard of outgoing calls [env: ANSWERABLE_SHELL_NETWORK] [default: false]
+    #[arg(long, value_name = "BOOL")]
+    shell_network: Option<String>,
+    /// Most commands that run at once [env: ANSWERABLE_SHELL_AT_ONCE] [default: 8]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    shell_at_once: Option<String>,
+    /// Most memory that an agent may give a command, in MiB, 16 to 16384 [env: ANSWERABLE_SHELL_MEMORY_MB]
+    /// [default: 1024]
+    #[arg(long, value_name = "MIB", allow_negative_numbers = true)]
+    shell_memory_mb: Option<String>,
+    /// Folder for the copies of workspaces that commands work on [env: ANSWERABLE_SHELL_DIR]
+    /// [default: the system's folder for temporary files]
+    #[arg(long, value_name = "FOLDER")]
+    shell_dir: Option<String>,
     /// How long a run belongs to a server that is not heard of, in milliseconds, 500 to 600000
     /// [env: ANSWERABLE_LEASE_MS] [default: 10000]
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
@@ -114,6 +138,12 @@ impl ServerFlags {
             ("listen", &self.listen),
             ("public_url", &self.public_url),
             ("egress_allow", &self.egress_allow),
+            ("blobs", &self.blobs),
+            ("shell", &self.shell),
+            ("shell_network", &self.shell_network),
+            ("shell_at_once", &self.shell_at_once),
+            ("shell_memory_mb", &self.shell_memory_mb),
+            ("shell_dir", &self.shell_dir),
             ("lease_ms", &self.lease_ms),
             ("max_running", &self.max_running),
             ("drain_ms", &self.drain_ms),

@@ -15,6 +15,7 @@ mod serve;
 pub(crate) mod shutdown;
 mod sse;
 mod tail;
+mod tools;
 mod try_it;
 
 use std::process::ExitCode;
@@ -38,6 +39,9 @@ Examples:
 
   answerable eval evals/
       Play eval cases on a server of their own and say which failed.
+
+  answerable tools from-openapi https://shop.example/openapi.json
+      Turn the operations of an OpenAPI document into tools for an agent.
 
   answerable serve
       Run the service. Needs DATABASE_URL, ANSWERABLE_OPERATOR_KEY and ANSWERABLE_SECRET_KEY.
@@ -74,11 +78,16 @@ enum Command {
     Deny(decide::DenyArgs),
     /// Play eval cases, or make one out of a run
     Eval(eval::EvalArgs),
+    /// Make tools out of what describes them
+    Tools(tools::ToolsArgs),
 }
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = answerable_sandbox::init::if_asked() {
+        return code;
+    }
     let cli = Cli::parse();
     // Fails only where a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -109,6 +118,7 @@ async fn carry_out(command: Command) -> Result<(), Failure> {
         Command::Approve(args) => decide::approve(args).await,
         Command::Deny(args) => decide::deny(args).await,
         Command::Eval(args) => eval::eval(args).await,
+        Command::Tools(args) => tools::tools(args).await,
     }
 }
 
@@ -136,6 +146,7 @@ mod tests {
             "approve",
             "deny",
             "eval",
+            "tools",
             "Examples:",
             "answerable.toml",
         ] {

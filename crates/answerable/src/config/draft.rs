@@ -1,13 +1,18 @@
 //! All settings as values, first with gaps, then complete.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use answerable_blobs::BlobPlace;
+use answerable_tools::StdioCommand;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::{EgressAllow, Invalid, Layers, SecretKey, Telemetry, database_url, otel, read};
+use super::{
+    EgressAllow, Invalid, Layers, SecretKey, Shell, Telemetry, blobs, database_url, otel, read, shell,
+};
 
 /// Where runs, journals and everything else are kept.
 #[derive(Clone, Debug)]
@@ -83,6 +88,12 @@ pub struct ServerConfig {
     pub egress_allow: EgressAllow,
     /// Bounds on what it does.
     pub limits: Limits,
+    /// Where the contents of large files are kept.
+    pub blobs: BlobPlace,
+    /// Commands of shell tools.
+    pub shell: Shell,
+    /// Commands that tenants may name as their MCP servers.
+    pub mcp_stdio: BTreeMap<String, StdioCommand>,
     /// How long what has ended is kept.
     pub retention: Retention,
     /// What it exports.
@@ -108,6 +119,12 @@ pub struct Draft {
     pub egress_allow: EgressAllow,
     /// See [`ServerConfig::limits`].
     pub limits: Limits,
+    /// See [`ServerConfig::blobs`].
+    pub blobs: Option<BlobPlace>,
+    /// See [`ServerConfig::shell`].
+    pub shell: Shell,
+    /// See [`ServerConfig::mcp_stdio`].
+    pub mcp_stdio: BTreeMap<String, StdioCommand>,
     /// See [`ServerConfig::retention`].
     pub retention: Retention,
     /// See [`ServerConfig::telemetry`].
@@ -139,6 +156,9 @@ impl Draft {
             },
             egress_allow: layers.get("egress_allow", str::parse)?.unwrap_or_default(),
             limits: limits(layers)?,
+            blobs: blobs::place(layers)?,
+            shell: shell::shell(layers)?,
+            mcp_stdio: layers.mcp_stdio().clone(),
             retention: retention(layers)?,
             telemetry: telemetry(layers)?,
             log: log(layers)?,
@@ -175,6 +195,9 @@ impl Draft {
             public_url: self.public_url,
             egress_allow: self.egress_allow,
             limits: self.limits,
+            blobs: self.blobs.unwrap_or_else(|| BlobPlace::Folder(DEFAULT_BLOBS.into())),
+            shell: self.shell,
+            mcp_stdio: self.mcp_stdio,
             retention: self.retention,
             telemetry: self.telemetry,
             log: self.log,
@@ -183,6 +206,8 @@ impl Draft {
 }
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+/// In the folder that the server runs in.
+const DEFAULT_BLOBS: &str = "answerable-blobs";
 const MIB: u64 = 1 << 20;
 const DEFAULT_JOURNAL_DAYS: u16 = 30;
 const MOST_BACKLOG: u64 = 100_000_000;

@@ -26,6 +26,7 @@ fn nothing_set_gives_the_defaults() {
     assert_eq!(draft.retention, Retention { journal_days: 30, runs_days: None });
     assert!(!draft.telemetry.exports_spans() && draft.telemetry.metrics.is_none());
     assert_eq!(draft.telemetry.backlog, 100_000);
+    assert!(draft.blobs.is_none());
     assert_eq!(draft.log, Log { filter: "info".to_owned(), format: LogFormat::Pretty });
 }
 
@@ -45,6 +46,8 @@ fn everything_set_is_taken() {
         ("ANSWERABLE_KEEP_JOURNAL_DAYS", "7"),
         ("ANSWERABLE_KEEP_RUNS_DAYS", "3650"),
         ("ANSWERABLE_TRACE_BACKLOG", "500"),
+        ("ANSWERABLE_BLOBS", "s3://files/of/answerable"),
+        ("AWS_SECRET_ACCESS_KEY", "eighteen-secrets"),
         ("ANSWERABLE_LOG", "debug"),
         ("ANSWERABLE_LOG_FORMAT", "json"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector"),
@@ -62,8 +65,10 @@ fn everything_set_is_taken() {
     assert_eq!(config.log.format, LogFormat::Json);
     assert_eq!(config.egress_allow.hosts, ["shop"]);
     assert_eq!((config.telemetry.exports_spans(), config.telemetry.backlog), (true, 500));
+    let BlobPlace::S3 { bucket, prefix, .. } = &config.blobs else { panic!("a bucket") };
+    assert_eq!((bucket.as_str(), prefix.as_str()), ("files", "of/answerable"));
     let printed = format!("{config:?}");
-    assert!(!printed.contains("seventeen"));
+    assert!(!printed.contains("seventeen") && !printed.contains("eighteen"));
     assert!(!printed.contains(OPERATOR) && !printed.contains("pooled") && !printed.contains(PASSPHRASE));
 }
 
@@ -85,6 +90,11 @@ fn what_is_malformed_is_said_in_one_line_that_names_it() {
         ("ANSWERABLE_KEEP_JOURNAL_DAYS", "0", "is \"0\", and a whole number from 1 to 3650 is needed"),
         ("ANSWERABLE_KEEP_RUNS_DAYS", "3651", "is \"3651\", and a whole number from 1 to 3650 is needed"),
         ("ANSWERABLE_TRACE_BACKLOG", "0", "is \"0\", and a whole number from 1 to 100000000 is needed"),
+        (
+            "ANSWERABLE_BLOBS",
+            "/srv",
+            "is \"/srv\", and a place like file:///srv/blobs or s3://bucket/prefix is needed",
+        ),
         ("OTEL_TRACES_EXPORTER", "zipkin", "names \"zipkin\", and there is otlp, none"),
         ("ANSWERABLE_LOG", "a=loud", "is \"a=loud\", and a filter like info"),
         ("ANSWERABLE_LOG_FORMAT", "xml", "is \"xml\", and pretty or json is needed"),

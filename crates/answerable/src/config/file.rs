@@ -5,33 +5,44 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::Invalid;
+use super::mcp_stdio::{self, Commands};
 use super::names::NAMES;
 use super::unknown::did_you_mean;
 
 /// The file that is read when none is named, if it is there.
 const DEFAULT_FILE: &str = "answerable.toml";
 
-/// A file's settings: names and texts.
-pub(crate) type FileSettings = (PathBuf, Vec<(&'static str, String)>);
+/// A file's settings: names and texts, and the commands that it names.
+pub(crate) type FileSettings = (PathBuf, Vec<(&'static str, String)>, Commands);
 
 /// Reads the settings of the file named by `--config`, or of `answerable.toml` in the working folder.
 pub(crate) fn load(named: Option<&Path>) -> Result<Option<FileSettings>, Invalid> {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some((path.to_owned(), parse(path, &text)?))),
+        Ok(text) => {
+            let (settings, commands) = parse(path, &text)?;
+            Ok(Some((path.to_owned(), settings, commands)))
+        }
         Err(e) if named.is_none() && e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Invalid(format!("{}: {e}", path.display()))),
     }
 }
 
-fn parse(path: &Path, text: &str) -> Result<Vec<(&'static str, String)>, Invalid> {
+/// What a file says: settings as texts, and commands.
+type Said = (Vec<(&'static str, String)>, Commands);
+
+fn parse(path: &Path, text: &str) -> Result<Said, Invalid> {
     let invalid = |what: String| Invalid(format!("{}: {what}", path.display()));
     let table: Table = text.parse().map_err(|e: toml::de::Error| {
         let line = e.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         invalid(format!("line {line}: {}", e.message()))
     })?;
-    let mut settings = Vec::new();
+    let (mut settings, mut commands) = (Vec::new(), Commands::new());
     for (key, value) in table {
+        if key == mcp_stdio::TABLE {
+            commands = mcp_stdio::read(&value).map_err(invalid)?;
+            continue;
+        }
         let Some(name) = NAMES.iter().find(|name| **name == key) else {
             return Err(invalid(format!("unknown key {key:?}{}", did_you_mean(&key, &NAMES))));
         };
@@ -40,7 +51,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<(&'static str, String)>, Invalid
         })?;
         settings.push((*name, text));
     }
-    Ok(settings)
+    Ok((settings, commands))
 }
 
 /// Settings are texts whatever layer they come from; a list of texts is one with commas.
@@ -61,7 +72,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Vec<(&'static str, String)>, String> {
-        parse(Path::new("a.toml"), text).map_err(|e| e.0)
+        parse(Path::new("a.toml"), text).map(|(settings, _)| settings).map_err(|e| e.0)
     }
 
     #[test]
@@ -82,6 +93,7 @@ mod tests {
             ("log = true", "a.toml: log is boolean, and a string or a whole number is needed"),
             ("egress_allow = [1]", "a.toml: egress_allow is array, and a string or a whole number is needed"),
             ("listen = 'x'\nlog = ", "a.toml: line 2: "),
+            ("[mcp_stdio.files]\nargs = []", "a.toml: mcp_stdio.files.command is missing"),
             ("log = 'a'\nlog = 'b'", "a.toml: line 2: duplicate key"),
         ] {
             let error = parsed(text).expect_err(text);

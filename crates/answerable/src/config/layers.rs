@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::mcp_stdio::Commands;
 use super::names::{NAMES, flag, variable};
 use super::unknown::refuse_unknown_variables;
 use super::{Invalid, file};
@@ -16,6 +17,10 @@ pub struct Layers {
     found: BTreeMap<&'static str, Found>,
     /// What is set of OpenTelemetry's variables. They have no other layer.
     otel: BTreeMap<String, SecretString>,
+    /// Commands that the file names.
+    mcp_stdio: Commands,
+    /// The variables that say how S3 is reached. They have no other layer.
+    aws: Vec<(String, SecretString)>,
 }
 
 #[derive(Debug)]
@@ -48,7 +53,8 @@ impl Layers {
         file: Option<file::FileSettings>,
     ) -> Result<Self, Invalid> {
         let mut layers = Self::default();
-        if let Some((path, settings)) = file {
+        if let Some((path, settings, commands)) = file {
+            layers.mcp_stdio = commands;
             settings.into_iter().for_each(|(name, text)| layers.set(name, text, Source::File(path.clone())));
         }
         let environment: Vec<(OsString, OsString)> = environment.collect();
@@ -68,6 +74,7 @@ impl Layers {
                 layers.otel.insert(name.to_owned(), text.into());
             }
         }
+        layers.aws = environment.iter().filter_map(aws_variable).collect();
         flags.into_iter().for_each(|(name, text)| layers.set(name, text, Source::Flag));
         Ok(layers)
     }
@@ -89,9 +96,19 @@ impl Layers {
             .map_err(|reason| Invalid(format!("{} {reason}", self.place(name))))
     }
 
+    /// Commands that tenants may name as their MCP servers.
+    pub(crate) fn mcp_stdio(&self) -> &Commands {
+        &self.mcp_stdio
+    }
+
     /// The text of one of OpenTelemetry's variables.
     pub(crate) fn otel(&self, name: &str) -> Option<&str> {
         self.otel.get(name).map(|text| text.expose_secret())
+    }
+
+    /// The variables that begin with `AWS_`.
+    pub(crate) fn aws(&self) -> &[(String, SecretString)] {
+        &self.aws
     }
 
     /// The setting's name as the user wrote it: flag, variable or key of a file.
@@ -102,6 +119,12 @@ impl Layers {
             Some(Source::Environment) | None => variable(name),
         }
     }
+}
+
+/// One of AWS's variables, if it is one. Others than ours may be no text, and are of no use then.
+fn aws_variable((name, text): &(OsString, OsString)) -> Option<(String, SecretString)> {
+    let name = name.to_str().filter(|name| name.starts_with("AWS_"))?;
+    Some((name.to_owned(), text.to_str()?.into()))
 }
 
 #[cfg(test)]
@@ -118,7 +141,9 @@ mod tests {
 
     #[test]
     fn flags_go_before_environment_before_file() {
-        let file = |on: bool| on.then(|| (PathBuf::from("a.toml"), vec![("listen", "file".to_owned())]));
+        let file = |on: bool| {
+            on.then(|| (PathBuf::from("a.toml"), vec![("listen", "file".to_owned())], Commands::new()))
+        };
         for (flag, variable, has_file, expected, place) in [
             (Some("flag"), Some("env"), true, Some("flag"), "--listen"),
             (None, Some("env"), true, Some("env"), "ANSWERABLE_LISTEN"),

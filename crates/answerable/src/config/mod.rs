@@ -4,16 +4,19 @@
 //! values; [`Draft::complete`] insists on what a server can't do without. Whatever is unknown, malformed or
 //! contradictory is an [`Invalid`]: one line that names the setting as the user wrote it.
 
+mod blobs;
 mod database_url;
 mod draft;
 mod egress;
 mod file;
 mod kept;
 mod layers;
+mod mcp_stdio;
 mod names;
 mod otel;
 mod read;
 mod secret_key;
+mod shell;
 mod unknown;
 
 pub(crate) use draft::url_of;
@@ -23,6 +26,7 @@ pub use kept::DataFolder;
 pub use layers::Layers;
 pub use otel::Telemetry;
 pub use secret_key::{KeyForm, SecretKey};
+pub use shell::Shell;
 
 /// A setting that stops the start; the text is one line for the user and holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

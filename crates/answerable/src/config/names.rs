@@ -1,7 +1,7 @@
 //! The names of all settings. The key in `answerable.toml` is the name; flag and variable follow from it.
 
 /// Every setting of the server.
-pub(crate) const NAMES: [&str; 18] = [
+pub(crate) const NAMES: [&str; 24] = [
     "database_url",
     "database_direct_url",
     "listen",
@@ -16,6 +16,12 @@ pub(crate) const NAMES: [&str; 18] = [
     "keep_journal_days",
     "keep_runs_days",
     "trace_backlog",
+    "blobs",
+    "shell",
+    "shell_network",
+    "shell_at_once",
+    "shell_memory_mb",
+    "shell_dir",
     "data_dir",
     "log",
     "log_format",
@@ -24,12 +30,13 @@ pub(crate) const NAMES: [&str; 18] = [
 
 /// Variables that begin like ours and are read elsewhere: by the client commands, by the search for
 /// PostgreSQL, by the tests.
-pub(crate) const OTHER_VARIABLES: [&str; 5] = [
+pub(crate) const OTHER_VARIABLES: [&str; 6] = [
     "ANSWERABLE_URL",
     "ANSWERABLE_API_KEY",
     "ANSWERABLE_PG_VENV",
     "ANSWERABLE_TEST_DATABASE_URL",
     "ANSWERABLE_TEST_BINARY",
+    "ANSWERABLE_TEST_MCP_SERVERS",
 ];
 
 /// What a test build is told to suffer; a normal one doesn't know these.

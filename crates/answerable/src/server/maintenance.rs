@@ -1,8 +1,9 @@
-//! What must be done now and then: partitions for the weeks to come, and what is old enough to go.
+//! What must be done now and then: partitions for the weeks to come, what is old enough to go, and what is of no
+//! use any more.
 
 use std::time::Duration;
 
-use answerable_store::{Keep, Pruned, Store, make_partitions};
+use answerable_store::{Keep, Pruned, Store, Workspaces, make_partitions};
 use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 
@@ -14,13 +15,20 @@ const SOON: Duration = Duration::from_secs(60);
 const BATCHES: u32 = 100;
 
 /// Keeps the database in order until `stop`.
-pub(super) async fn run(store: Store, direct_url: SecretString, keep: Keep, stop: CancellationToken) {
+pub(super) async fn run(
+    store: Store,
+    workspaces: Workspaces,
+    direct_url: SecretString,
+    keep: Keep,
+    stop: CancellationToken,
+) {
     loop {
         let round = async {
             if let Err(error) = make_partitions(direct_url.expose_secret()).await {
                 tracing::warn!(%error, "partitions were not made; rows go to the default ones");
             }
             let more = prune(&store, direct_url.expose_secret(), keep).await;
+            sweep(&workspaces).await;
             tokio::time::sleep(about(if more { SOON } else { EVERY })).await;
         };
         tokio::select! {
@@ -42,6 +50,17 @@ async fn prune(store: &Store, direct_url: &str, keep: Keep) -> bool {
         Err(error) => {
             tracing::warn!(%error, "what is old was not taken away; it is tried again");
             false
+        }
+    }
+}
+
+/// Contents that no file holds any more.
+async fn sweep(workspaces: &Workspaces) {
+    match workspaces.sweep(BATCHES).await {
+        Ok(0) => {}
+        Ok(contents) => tracing::info!(contents, "what no file holds any more was taken away"),
+        Err(error) => {
+            tracing::warn!(%error, "what no file holds any more was not taken away; it is tried again");
         }
     }
 }

@@ -6,6 +6,7 @@ mod maintenance;
 mod measured;
 mod retention;
 mod schema;
+mod shell;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,11 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use answerable_api::{AddressRule, ApiConfig, AppState, router};
+use answerable_blobs::Blobs;
+use answerable_core::agent::ToolKind;
 use answerable_engine::{Engine, EngineConfig, EngineParts, MAX_RECOVERIES};
 use answerable_models::Models;
-use answerable_store::{ConnectOptions, EngineStore, Sealer, Signals, Store};
+use answerable_store::{ConnectOptions, EngineStore, Sealer, Signals, Store, Workspaces};
 use answerable_telemetry::{LogFormat, Metrics, init_logs};
-use answerable_tools::{Allow, GuardedClient, HttpTools, egress};
+use answerable_tools::{Allow, ByKind, GuardedClient, HttpTools, McpTools, WorkspaceTools, egress};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
@@ -30,6 +33,7 @@ use crate::config::{self, ServerConfig};
 use measured::Measured;
 pub(crate) use retention::prune_database;
 pub(crate) use schema::migrate_database;
+use shell::Shell;
 
 /// Connections to the database that one server keeps at most.
 const MAX_CONNECTIONS: u32 = 24;
@@ -75,7 +79,7 @@ pub(crate) async fn run_until(
     door::raise_file_limit();
     let address = listener.local_addr().map_err(Failure::new)?;
     tracing::info!(%address, secret_key = config.secret_key.form().describe(), "answerable starts");
-    let server = Server::new(&config)?;
+    let server = Server::new(&config, Shell::find(&config.shell).await)?;
     let serving = tokio::spawn(server.serve(listener));
     tokio::select! {
         migrated = schema::until_migrated(&config.database, &server.store) => migrated?,
@@ -128,6 +132,9 @@ struct Server {
     id: Uuid,
     store: Store,
     client: GuardedClient,
+    mcp: McpTools,
+    workspaces: Workspaces,
+    shell: Shell,
     metrics: Arc<Metrics>,
     measured: Arc<Measured>,
     spans: Option<export::Spans>,
@@ -138,7 +145,7 @@ struct Server {
 }
 
 impl Server {
-    fn new(config: &ServerConfig) -> Result<Self, Failure> {
+    fn new(config: &ServerConfig, shell: Shell) -> Result<Self, Failure> {
         let id = Uuid::now_v7();
         let (signals, outgoing) = Signals::new();
         let options = ConnectOptions {
@@ -158,6 +165,9 @@ impl Server {
         let client = GuardedClient::new(allow).map_err(Failure::new)?;
         let metrics = Arc::new(export::metrics(&config.telemetry, id)?);
         let spans = export::Spans::new(&config.telemetry)?;
+        let mcp = McpTools::new(client.clone(), Arc::new(store.clone()), config.mcp_stdio.clone());
+        let blobs = Blobs::new(config.blobs.clone()).map_err(Failure::misconfigured)?;
+        let workspaces = Workspaces::new(store.clone(), Arc::new(blobs));
         let measured = Arc::new(Measured::new(Arc::clone(&metrics), store.clone()));
         let (started, draining) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
         let api = ApiConfig {
@@ -166,12 +176,30 @@ impl Server {
             max_body_bytes: config.limits.max_body_bytes,
             metrics: Arc::clone(&measured) as Arc<dyn answerable_api::Metrics>,
             addresses: Arc::new(Addresses(client.clone())),
+            shell: shell.rule(),
+            tool_source: Arc::new(mcp.clone()),
+            mcp_commands: config.mcp_stdio.keys().cloned().collect(),
+            workspaces: workspaces.clone(),
             started: Arc::clone(&started),
             draining: draining.subscribe(),
         };
         let state = AppState::new(store.clone(), api);
         let stopped = CancellationToken::new();
-        Ok(Self { id, store, client, metrics, measured, spans, state, started, draining, stopped })
+        Ok(Self {
+            id,
+            store,
+            client,
+            mcp,
+            workspaces,
+            shell,
+            metrics,
+            measured,
+            spans,
+            state,
+            started,
+            draining,
+            stopped,
+        })
     }
 
     /// Answers requests until the server is stopped.
@@ -203,7 +231,8 @@ impl Server {
                     config.telemetry.exports_spans(),
                 )),
                 models: Arc::new(Models::new(self.client.clone())),
-                tools: Arc::new(HttpTools::new(self.client.clone(), self.store.clock().clone())),
+                tools: self.executors(),
+                tool_source: Arc::new(self.mcp.clone()),
                 signals: self.store.signals().clone(),
                 clock: self.store.clock().clone(),
                 observer: Arc::clone(&self.metrics) as Arc<dyn answerable_ports::Observer>,
@@ -214,6 +243,7 @@ impl Server {
             tokio::spawn(answerable_delivery::run(self.store.clone(), self.client.clone(), stop.clone()));
         let upkeep = tokio::spawn(maintenance::run(
             self.store.clone(),
+            self.workspaces.clone(),
             config.database.direct().clone(),
             retention::keep(config.retention),
             stop.clone(),
@@ -222,6 +252,21 @@ impl Server {
             tokio::spawn(measured::count(self.store.clone(), Arc::clone(&self.metrics), stop.clone()));
         let export = self.spans.as_ref().map(|spans| spans.start(&self.store, &self.metrics, &stop));
         Work { engine, delivery, upkeep, counting, export, listening, stop }
+    }
+
+    /// Who runs which kind of tool.
+    fn executors(&self) -> Arc<ByKind> {
+        let http = HttpTools::new(self.client.clone(), self.store.clock().clone());
+        let files = WorkspaceTools::new(Arc::new(self.workspaces.clone()));
+        let by_kind = ByKind::new()
+            .with(ToolKind::Http, Arc::new(http))
+            .with(ToolKind::Mcp, Arc::new(self.mcp.clone()))
+            .with(ToolKind::Workspace, Arc::new(files));
+        let by_kind = match self.shell.tools(Arc::new(self.workspaces.clone())) {
+            Some(shell) => by_kind.with(ToolKind::Shell, Arc::new(shell)),
+            None => by_kind,
+        };
+        Arc::new(by_kind)
     }
 
     /// Lets the last answers leave.

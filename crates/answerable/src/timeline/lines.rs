@@ -146,6 +146,16 @@ pub(super) fn context_line(data: &Value) -> Line {
     ("context", words, Tone::Faint)
 }
 
+pub(super) fn tools_line(data: &Value) -> Line {
+    let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
+    let missing = data.get("missing").and_then(Value::as_array).into_iter().flatten();
+    let mut parts = vec![format!("{} listed", count("tools"))];
+    parts.extend(Some(count("left_out")).filter(|n| *n > 0).map(|n| format!("{n} left out")));
+    parts.extend(missing.filter_map(|one| Some(format!("without {}", shown(text(one, "server")?)))));
+    let tone = if count("missing") > 0 { Tone::Bad } else { Tone::Faint };
+    ("tools", parts.join(" · "), tone)
+}
+
 fn tool(data: &Value) -> String {
     shown(text(data, "tool_name").unwrap_or("a call"))
 }

@@ -11,7 +11,9 @@ use serde_json::Value;
 mod lines;
 mod words;
 
-use lines::{approval_line, context_line, decision_line, model_line, run_line, summary_line, tool_line};
+use lines::{
+    approval_line, context_line, decision_line, model_line, run_line, summary_line, tool_line, tools_line,
+};
 pub use words::printable;
 use words::{after, brief, field, number, seconds, shown, text, used};
 
@@ -73,6 +75,7 @@ impl Timeline {
                 tool_line(what, data, took)
             }
             ("approval", what) => approval_line(what, data),
+            ("tools", "listed") => tools_line(data),
             ("context", "built") => context_line(data),
             ("context", what) => summary_line(what, data),
             ("checkpoint", "saved") => ("checkpoint", "saved".to_owned(), Tone::Faint),

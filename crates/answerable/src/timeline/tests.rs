@@ -22,6 +22,11 @@ fn a_run_is_told_line_by_line() {
     };
     let told = lines(&[
         event(0, "run.queued", json!({})),
+        event(
+            1,
+            "tools.listed",
+            json!({"tools": ["a__b", "a__c"], "left_out": [{"tool": "a__d"}], "missing": [{"server": "x"}]}),
+        ),
         event(1, "context.summarizing", json!({"covered": 12})),
         event(1, "context.summary_failed", json!({"error": "slow down", "retry_in_ms": 20})),
         event(1, "context.summarized", json!({"input_tokens": 90, "output_tokens": 9})),
@@ -63,6 +68,7 @@ fn a_run_is_told_line_by_line() {
         told,
         [
             "   0.000s  run        queued",
+            "   0.001s  tools      2 listed · 1 left out · without x",
             "   0.001s  context    too long: 12 messages are summed up",
             "   0.001s  context    no summary: slow down · again in 20 ms",
             "   0.001s  context    summed up · 90 + 9 tokens",

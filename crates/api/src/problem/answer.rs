@@ -98,6 +98,19 @@ pub(crate) fn page(content_type: &'static str, text: impl Into<Body>) -> Respons
     response
 }
 
+/// 200 with bytes that somebody else wrote: no browser may take them for a page of this server.
+pub(crate) fn attachment(media_type: &str, bytes: impl Into<Body>) -> Response {
+    let plain = HeaderValue::from_static("application/octet-stream");
+    let mut response = Response::new(bytes.into());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_str(media_type).unwrap_or(plain));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// 204 without anything: a stream that has nothing left to say.
 pub(crate) fn nothing_left() -> Response {
     StatusCode::NO_CONTENT.into_response()

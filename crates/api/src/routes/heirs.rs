@@ -2,6 +2,7 @@
 
 use answerable_core::id::{RunId, TenantId};
 use answerable_core::input::InputMessage;
+use answerable_core::run::version_of;
 use answerable_store::{Changer, Fork, HeirRefused, NewHeir, RunRefused, Stand, TenantTx};
 use axum::extract::State;
 use serde_json::Value;
@@ -81,7 +82,8 @@ async fn fork_of(state: &AppState, tx: &mut TenantTx, body: &ForkRequest) -> Res
         None => None,
         Some(agent) => {
             let spec = agents::read_spec(state, tx, agent.clone(), "/agent").await?;
-            Some((tx.agent_spec_put(&spec).await?, spec.budgets))
+            let needs = version_of(&spec);
+            Some((tx.agent_spec_put(&spec).await?, spec.budgets, needs))
         }
     };
     let (after_step, repeat_effects) = (body.after_step, body.repeats_effects());

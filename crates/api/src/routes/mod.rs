@@ -9,6 +9,7 @@ mod grants;
 mod heirs;
 mod keys;
 mod ledger;
+mod mcp_servers;
 mod policy;
 mod providers;
 mod recordings;
@@ -25,6 +26,7 @@ mod tool_results;
 mod traces;
 mod usage;
 mod webhooks;
+mod workspaces;
 
 use crate::router::Route;
 
@@ -40,6 +42,7 @@ pub(crate) fn all() -> Vec<Route> {
         heirs::routes(),
         keys::routes(),
         ledger::routes(),
+        mcp_servers::routes(),
         policy::routes(),
         providers::routes(),
         recordings::routes(),
@@ -56,6 +59,7 @@ pub(crate) fn all() -> Vec<Route> {
         traces::routes(),
         usage::routes(),
         webhooks::routes(),
+        workspaces::routes(),
     ]
     .into_iter()
     .flatten()

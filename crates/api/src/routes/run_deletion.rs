@@ -27,6 +27,10 @@ async fn remove(
             let why = "Calls of this run are still out; what becomes of them is yet to be written down.";
             return Err(Problem::conflict(why).after(2));
         }
+        RunDeleted::Awaited => {
+            let why = "A run that this one called, or that called it, is not done with it yet.";
+            return Err(Problem::conflict(why).after(2));
+        }
         RunDeleted::StoodOn => {
             return Err(Problem::conflict("A run that continues or forks this one has not ended."));
         }

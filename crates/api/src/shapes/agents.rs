@@ -1,5 +1,6 @@
 //! Agents.
 
+use answerable_core::agent::redacted;
 use answerable_core::id::AgentId;
 use answerable_store::AgentRow;
 use serde::{Deserialize, Serialize};
@@ -20,9 +21,10 @@ impl RequestBody for AgentBody {}
 #[serde(transparent)]
 pub(crate) struct Agent(Map<String, Value>);
 
-/// What an agent is, as it is shown: what a tool doesn't have is left out, as in requests.
+/// What an agent is, as it is shown: what a tool doesn't have is left out, as in requests, and secrets that are written out
+/// in it are hidden.
 pub(crate) fn shown(spec: Value) -> Map<String, Value> {
-    let mut shown = match spec {
+    let mut shown = match redacted(&spec) {
         Value::Object(spec) => spec,
         _ => Map::new(),
     };

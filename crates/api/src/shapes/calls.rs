@@ -1,6 +1,6 @@
 //! Tool calls.
 
-use answerable_core::id::{CallId, LedgerId};
+use answerable_core::id::{CallId, LedgerId, RunId};
 use answerable_core::run::SubmittedStatus;
 use answerable_core::tool::ErrorCode;
 use answerable_store::CallRecord;
@@ -23,6 +23,7 @@ pub(crate) struct ToolCall {
     decision: Option<Value>,
     result: Option<Value>,
     ledger_id: Option<LedgerId>,
+    child_run_id: Option<RunId>,
 }
 
 impl From<CallRecord> for ToolCall {
@@ -38,6 +39,7 @@ impl From<CallRecord> for ToolCall {
             decision: call.decision,
             result: call.result,
             ledger_id: call.ledger_id.map(LedgerId),
+            child_run_id: call.has_run.then_some(RunId(call.call_id)),
         }
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod content;
 pub(crate) mod evidence;
 pub(crate) mod grants;
 pub(crate) mod heirs;
+pub(crate) mod mcp;
 pub(crate) mod replays;
 pub(crate) mod runs;
 pub(crate) mod settings;
@@ -16,6 +17,7 @@ pub(crate) mod threads;
 pub(crate) mod trace;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
+pub(crate) mod workspaces;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};

@@ -2,7 +2,7 @@
 
 use answerable_core::Millis;
 use answerable_core::budget::{BudgetPatch, Budgets};
-use answerable_core::id::{AgentId, LedgerId, RunId, ThreadId, WorkspaceId};
+use answerable_core::id::{AgentId, CallId, LedgerId, RunId, ThreadId, WorkspaceId};
 use answerable_core::run::RunState;
 use answerable_store::{OnBusy, RunRecord};
 use chrono::{DateTime, Utc};
@@ -33,6 +33,7 @@ pub(crate) struct Run {
     pending_tool_calls: Vec<ToolCall>,
     denied: Vec<Value>,
     uncertain: Vec<LedgerId>,
+    parent: Option<Value>,
     origin: Option<Value>,
     replay: Option<Value>,
     workspace_root: String,
@@ -72,6 +73,7 @@ impl From<RunRecord> for Run {
             pending_tool_calls: run.pending_calls.into_iter().map(ToolCall::from).collect(),
             denied: denied(&run.state),
             uncertain: run.uncertain.into_iter().map(LedgerId).collect(),
+            parent: run.parent.map(|of| json!({"run_id": RunId(of), "tool_call_id": CallId(run.run_id)})),
             origin: run
                 .origin
                 .map(|(kind, run, step)| json!({"kind": kind, "run_id": RunId(run), "after_step": step})),

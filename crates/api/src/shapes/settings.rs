@@ -13,7 +13,7 @@ use super::Time;
 use crate::body::RequestBody;
 
 /// What stands in the place of a stored secret.
-const HIDDEN: &str = "***";
+pub(super) const HIDDEN: &str = "***";
 
 /// A provider as it is put.
 #[derive(Deserialize)]

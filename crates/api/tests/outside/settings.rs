@@ -245,6 +245,31 @@ async fn agents_and_their_versions() {
 }
 
 #[tokio::test]
+async fn what_an_author_writes_out_of_a_secret_is_hidden_and_never_stored_as_that() {
+    let world = World::start().await;
+    world.tell("PUT", "/v1/providers/main", provider()).await;
+    let mut spec = agent("x");
+    let headers = json!({"authorization": "Bearer canary-1", "x-shop": "s1", "x-api-key": "{{secret.shop}}"});
+    spec["tools"] = json!([{"name": "look", "http": {"url": "https://shop.example/?token=canary-2", "headers": headers}}]);
+    let made = world.tell("POST", "/v1/agents", spec).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let path = made.header("location").expect("a location").to_owned();
+    let shown = world.tell("GET", &path, Value::Null).await;
+    for answer in [&made, &shown, &world.tell("GET", &format!("{path}/versions"), Value::Null).await] {
+        assert!(!answer.text.contains("canary"), "{}", answer.text);
+    }
+    let http = &shown.body["tools"][0]["http"];
+    assert_eq!(
+        http["headers"],
+        json!({"authorization": "[redacted]", "x-shop": "s1", "x-api-key": "{{secret.shop}}"})
+    );
+    let mut again = agent("x");
+    again["tools"] = shown.body["tools"].clone();
+    let refused = world.tell("PUT", &path, again).await;
+    assert_eq!(refused.pointers(), ["/tools/0/http/headers/authorization", "/tools/0/http/url"]);
+}
+
+#[tokio::test]
 async fn what_is_secret_is_never_shown() {
     let world = World::start().await;
     let secret = json!({"value": "canary-value"});

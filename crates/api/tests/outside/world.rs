@@ -1,15 +1,20 @@
 //! The API over a database of its own, asked without a network. Every answer is judged by the document.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use answerable_api::{AddressRule, ApiConfig, AppState, Metrics, router};
-use answerable_store::{ConnectOptions, Sealer, Signals, Store};
+use answerable_api::{AddressRule, ApiConfig, AppState, Metrics, ShellRule, router};
+use answerable_core::id::TenantId;
+use answerable_ports::{BlobHash, BlobStore, StoreError};
+use answerable_store::{ConnectOptions, Sealer, Signals, Store, Workspaces};
 use answerable_testkit::{Document, TestDatabase};
+use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request};
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -64,6 +69,32 @@ impl AddressRule for Rule {
     }
 }
 
+/// Large contents, in memory.
+#[derive(Default)]
+struct Shelf(Mutex<BTreeMap<(TenantId, BlobHash), Bytes>>);
+
+#[async_trait]
+impl BlobStore for Shelf {
+    async fn put(&self, tenant: TenantId, hash: BlobHash, content: Bytes) -> Result<(), StoreError> {
+        self.0.lock().expect("nobody panicked").insert((tenant, hash), content);
+        Ok(())
+    }
+
+    async fn get(&self, tenant: TenantId, hash: BlobHash, _: u64) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.0.lock().expect("nobody panicked").get(&(tenant, hash)).cloned())
+    }
+
+    async fn remove(&self, tenant: TenantId, hash: BlobHash) -> Result<(), StoreError> {
+        self.0.lock().expect("nobody panicked").remove(&(tenant, hash));
+        Ok(())
+    }
+
+    async fn remove_all(&self, tenant: TenantId) -> Result<(), StoreError> {
+        self.0.lock().expect("nobody panicked").retain(|(whose, _), _| *whose != tenant);
+        Ok(())
+    }
+}
+
 impl World {
     pub(crate) async fn start() -> Self {
         let database = TestDatabase::create().await.expect("a database");
@@ -89,7 +120,11 @@ impl World {
             max_body_bytes: 64 * 1024,
             metrics: Arc::new(Quiet),
             addresses: Arc::new(Rule),
+            shell: ShellRule { refusal: None, network: false, memory_mb: 1024 },
+            tool_source: Arc::new(crate::mcp::Shelf),
+            mcp_commands: ["local-files".to_owned()].into(),
             started: Arc::new(AtomicBool::new(true)),
+            workspaces: Workspaces::new(store.clone(), Arc::new(Shelf::default())),
             draining: draining.subscribe(),
         };
         let router = router(AppState::new(store, config));

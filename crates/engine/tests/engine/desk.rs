@@ -38,6 +38,8 @@ pub(crate) enum Heard {
     Sent,
     /// It doesn't wait for the far side any more.
     RequestDropped,
+    /// The far side is to be told that nobody wants it any more.
+    CalledOff,
     Late(LateOutcome),
     Settled,
     LeaseLost,
@@ -154,6 +156,7 @@ impl Desk {
             store: Arc::clone(self) as Arc<dyn answerable_ports::RunStore>,
             models: Arc::clone(self) as Arc<dyn answerable_ports::ModelProvider>,
             tools: Arc::clone(self) as Arc<dyn answerable_ports::ToolExecutor>,
+            tool_source: Arc::clone(self) as Arc<dyn answerable_ports::ToolSource>,
             signals: self.signals.clone(),
             clock: Clock::default(),
             observer: Arc::clone(self) as Arc<dyn Observer>,
@@ -308,8 +311,10 @@ fn loaded(state: RunState, inbox: Vec<Inbound>) -> LoadedRun {
         seq: 0,
         agent: agent(),
         agent_hash: "h".into(),
+        tools: Vec::new(),
         agent_id: None,
         thread_id: None,
+        workspace_id: answerable_core::id::WorkspaceId(uuid::Uuid::nil()),
         context: json!({}),
         trace_id: "0".repeat(32),
         history: Vec::new(),

@@ -1,9 +1,11 @@
 //! The model and the far side of the tools, as the desk has them.
 
+use answerable_core::id::{CallId, TenantId};
 use answerable_core::model::{Finish, ModelFailure, ModelReply, ModelRequest, ReplyCall};
-use answerable_core::tool::Attempt;
-use answerable_ports::commit::StoredArtifact;
-use answerable_ports::{DeltaSink, ModelProvider, ModelTarget, Patience, PreparedCall, ToolExecutor};
+use answerable_ports::{
+    Came, DeltaSink, ListedTool, McpFault, ModelProvider, ModelTarget, Patience, PreparedCall, ToolExecutor,
+    ToolSource,
+};
 use async_trait::async_trait;
 use serde_json::Map;
 
@@ -67,13 +69,29 @@ impl ModelProvider for Desk {
 
 #[async_trait]
 impl ToolExecutor for Desk {
-    async fn run(&self, _: &PreparedCall) -> (Attempt, Option<StoredArtifact>) {
+    async fn run(&self, _: &PreparedCall) -> Came {
         self.note(Heard::Sent);
         let waiting = self.note_if_dropped(Heard::RequestDropped);
         let mut ways = self.ways.subscribe();
         let answer =
             ways.wait_for(|ways| ways.answer.is_some()).await.expect("the desk is there").answer.clone();
         waiting.came();
-        (answer.expect("an answer"), None)
+        answer.expect("an answer").into()
+    }
+
+    fn call_off(&self, _: CallId) {
+        self.note(Heard::CalledOff);
+    }
+}
+
+/// No agent here takes tools from servers.
+#[async_trait]
+impl ToolSource for Desk {
+    async fn list(&self, _: TenantId, _: &str) -> Result<Vec<ListedTool>, McpFault> {
+        Ok(Vec::new())
+    }
+
+    fn changes(&self, _: TenantId, _: &str) -> u64 {
+        0
     }
 }

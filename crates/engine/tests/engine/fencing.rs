@@ -197,6 +197,7 @@ async fn a_cancelled_runs_call_that_has_not_left_never_leaves() {
         desk.now(|ways| ways.gives_secrets = true);
         engine.drain().await;
         assert_eq!(desk.sent_count(), 0, "{tool}");
+        assert!(!desk.all().iter().any(|heard| matches!(heard, Heard::CalledOff)), "{tool}");
     }
 }
 
@@ -207,6 +208,7 @@ async fn a_cancelled_runs_write_is_let_finish_also_after_the_lease() {
         let (desk, engine) = open(tool).await;
         desk.cancel();
         desk.ended().await;
+        desk.until_heard(1, |heard| matches!(heard, Heard::CalledOff)).await;
         desk.now(|ways| ways.renewals = Renewals::Silent);
         lost(&desk).await;
         desk.now(|ways| ways.answer = done());

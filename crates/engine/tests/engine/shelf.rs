@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::{ArtifactId, TenantId};
-use answerable_core::run::{Event, KeyHolder};
+use answerable_core::id::{AgentId, ArtifactId, CallId, TenantId};
+use answerable_core::run::{Event, KeyHolder, PinnedAgent};
 use answerable_core::tool::Attempt;
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
 use answerable_ports::{
-    Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, Renewal, RunStore, StoreError, Wake,
+    Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, PlaceTaken, PlaceWanted, Placed, Renewal, RunStore,
+    StoreError, Wake,
 };
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -148,9 +149,34 @@ impl RunStore for Desk {
         Ok(None)
     }
 
+    async fn take_place(&self, _: Lease, _: &PlaceWanted) -> Result<Placed, StoreError> {
+        Ok(Placed::Taken)
+    }
+
+    async fn free_place(&self, _: Lease, _: &str, _: CallId, _: bool) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn places(&self, _: Lease) -> Result<Vec<PlaceTaken>, StoreError> {
+        Ok(Vec::new())
+    }
+
     async fn late_outcome(&self, _: Lease, late: &LateOutcome) -> Result<bool, StoreError> {
         self.note(Heard::Late(late.clone()));
         Ok(self.ways.borrow().owner_spoke)
+    }
+
+    async fn called_agent(
+        &self,
+        _: TenantId,
+        _: AgentId,
+        _: Option<u32>,
+    ) -> Result<Result<PinnedAgent, String>, StoreError> {
+        Ok(Err("There is no such agent.".into()))
+    }
+
+    async fn tell_children(&self) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn settle_ended(&self, _: Lease) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder};
 use url::Url;
 
-use super::resolver::GuardedResolver;
+use super::resolver::{GuardedResolver, Lookup};
 use super::{Allow, Guard, Refused};
 
 /// How long a connection may take to come about, name resolution and TLS included.
@@ -43,14 +43,19 @@ impl GuardedClient {
     /// # Errors
     /// TLS can't be set up.
     pub fn new(allow: Allow) -> Result<Self, BrokenClient> {
+        Self::resolving(allow, &Lookup::of_system())
+    }
+
+    /// The same with another way to resolve names.
+    pub(super) fn resolving(allow: Allow, lookup: &Lookup) -> Result<Self, BrokenClient> {
         install_crypto();
         let guard = Guard::new(allow);
-        let client = match builder(&guard).build() {
+        let client = match builder(&guard, lookup).build() {
             Ok(client) => client,
             // A machine without root certificates can still call plain http.
             Err(error) => {
                 tracing::warn!(%error, "no root certificates: https addresses can't be called");
-                builder(&guard).tls_certs_only([]).build()?
+                builder(&guard, lookup).tls_certs_only([]).build()?
             }
         };
         Ok(Self { guard, client })
@@ -73,9 +78,10 @@ impl GuardedClient {
     }
 }
 
-fn builder(guard: &Guard) -> ClientBuilder {
+fn builder(guard: &Guard, lookup: &Lookup) -> ClientBuilder {
+    let resolver = GuardedResolver { guard: guard.clone(), lookup: lookup.clone() };
     Client::builder()
-        .dns_resolver(Arc::new(GuardedResolver(guard.clone())))
+        .dns_resolver(Arc::new(resolver))
         .redirect(Policy::none())
         .no_proxy()
         .referer(false)

@@ -1,5 +1,6 @@
 //! The address of a call: the author's template, in which each value is one path segment or one query value.
 
+use answerable_core::agent::after_scheme;
 use answerable_core::template::{Filling, Template};
 use answerable_core::tool::Attempt;
 
@@ -36,8 +37,10 @@ pub(super) fn fill(
 
 /// No value may choose the host, and none may make its segment another one (`..`) or nothing at all.
 fn check_place(place: &str) -> Result<(), Attempt> {
-    let after_scheme = place.split_once("://").map_or(place, |(_, rest)| rest);
-    let mut segments = after_scheme.split('/');
+    let after_scheme =
+        after_scheme(place).ok_or_else(|| invalid("the address doesn't begin with its host"))?;
+    // To whoever reads the address a backslash is a slash.
+    let mut segments = after_scheme.split(['/', '\\']);
     if segments.next().is_some_and(|host| host.contains(MARK)) {
         return Err(invalid("a value can't choose the host"));
     }
@@ -103,6 +106,14 @@ mod tests {
             ("http://h/o/%2e{{input.v}}", "."),
             ("http://{{input.v}}/", "evil.example"),
             ("http://h:{{input.v}}/", "81"),
+            ("http:/{{input.v}}/x", "evil.example"),
+            ("http:{{input.v}}/x", "evil.example"),
+            ("http:///{{input.v}}/x", "evil.example"),
+            ("http://\\{{input.v}}/x", "evil.example"),
+            ("http://\t/{{input.v}}/x", "evil.example"),
+            ("http://h/o\\{{input.v}}\\x", ".."),
+            ("http://h\\{{input.v}}", "."),
+            ("{{input.v}}://h/x", "http"),
             ("http://h/{{input.none}}", "x"),
             ("http://h/{{input.v}}", &"x".repeat(LONGEST)),
         ] {

@@ -6,21 +6,21 @@ use tokio::time::{Instant, timeout_at};
 
 /// A body as far as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Body {
-    pub(super) bytes: Bytes,
+pub(crate) struct Body {
+    pub(crate) bytes: Bytes,
     /// It was longer than the limit; the rest was not read.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 /// Why a body did not come whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     Late,
     Cut,
 }
 
 /// Reads at most `most` bytes until `deadline`.
-pub(super) async fn read(response: &mut Response, most: usize, deadline: Instant) -> Result<Body, Broken> {
+pub(crate) async fn read(response: &mut Response, most: usize, deadline: Instant) -> Result<Body, Broken> {
     let mut bytes = BytesMut::new();
     loop {
         // A stream that never pauses would never let the timer have its turn.

@@ -18,14 +18,14 @@ const LONGEST_TYPE: usize = 100;
 
 /// A body that was looked at; secrets are masked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Text { text: String, media_type: String },
     Binary { bytes: Vec<u8>, media_type: String },
 }
 
 impl Content {
     /// Looks at a body. Text is mended to what can be stored: no NUL, no lone surrogates, no broken UTF-8.
-    pub(super) fn of(headers: &HeaderMap, body: &Body, mask: &Mask) -> Self {
+    pub(crate) fn of(headers: &HeaderMap, body: &Body, mask: &Mask) -> Self {
         let declared = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (essence, parameters) = declared.split_once(';').unwrap_or((declared, ""));
         let essence = essence.trim().to_ascii_lowercase();
@@ -78,7 +78,7 @@ impl Content {
     }
 
     /// The text, for a message about a failure.
-    pub(super) fn into_text(self) -> Option<String> {
+    pub(crate) fn into_text(self) -> Option<String> {
         match self {
             Self::Text { text, .. } => Some(text),
             Self::Binary { .. } => None,
@@ -151,7 +151,7 @@ fn is_json(essence: &str, text: &str) -> bool {
         || (text.contains("\\u") && text.trim_start().starts_with(['{', '[']) && json::parse(text).is_ok())
 }
 
-fn is_media_type(essence: &str) -> bool {
+pub(crate) fn is_media_type(essence: &str) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || "!#$&^_.+-".contains(c);
     let is_pair = essence.split_once('/').is_some_and(|(kind, rest)| {
         !kind.is_empty() && !rest.is_empty() && kind.chars().all(legal) && rest.chars().all(legal)
@@ -160,12 +160,12 @@ fn is_media_type(essence: &str) -> bool {
 }
 
 /// The type that text is kept under: by now it is UTF-8, whatever it was.
-fn text_type(essence: &str) -> String {
+pub(crate) fn text_type(essence: &str) -> String {
     let known = if is_media_type(essence) { essence } else { "text/plain" };
     if known.starts_with("text/") { format!("{known}; charset=utf-8") } else { known.to_owned() }
 }
 
-fn binary_line(media_type: &str, bytes: usize, id: ArtifactId) -> String {
+pub(crate) fn binary_line(media_type: &str, bytes: usize, id: ArtifactId) -> String {
     format!("[binary output: {media_type}, {bytes} bytes, kept as artifact {id}]")
 }
 

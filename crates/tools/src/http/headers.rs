@@ -13,16 +13,16 @@ use crate::signature;
 /// Longest value of a header in bytes; servers take little more.
 const LONGEST: usize = 8 * 1024;
 
-/// All headers of a call. `authored` are the author's templates by name; `body` is what is signed.
+/// All headers of a call. `authored` are the author's templates by name; `body` is what is signed, nothing where none is sent.
 pub(super) fn make(
     call: &PreparedCall,
     authored: &BTreeMap<String, String>,
     filling: &Filling<'_>,
-    body: &[u8],
+    body: Option<&[u8]>,
     now: i64,
 ) -> Result<HeaderMap, Attempt> {
     let mut headers = HeaderMap::new();
-    if call.tool.http.as_ref().is_some_and(|http| !http.method.is_bodiless()) {
+    if body.is_some() {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     for (name, text) in authored {
@@ -35,7 +35,7 @@ pub(super) fn make(
         headers.insert(name, known);
     }
     let id = call.call_id.to_string();
-    let signature = signature::sign(&call.signing_secrets, &id, now, body)
+    let signature = signature::sign(&call.signing_secrets, &id, now, body.unwrap_or_default())
         .map_err(|error| Attempt::Refused(ErrorCode::Internal, format!("{error}; nothing was sent")))?;
     for (name, text) in [
         ("idempotency-key", call.idempotency_key.as_str()),

@@ -2,7 +2,7 @@
 
 use answerable_core::text;
 use answerable_core::tool::{Attempt, ErrorCode};
-use answerable_ports::{PreparedCall, StoredArtifact};
+use answerable_ports::{Came, PreparedCall};
 use reqwest::Response;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use tokio::time::Instant;
@@ -15,13 +15,13 @@ use crate::retry_after;
 /// Most bytes of an output that are read and kept.
 const MOST_OUTPUT: usize = 10 << 20;
 /// Most bytes of a refusal that are looked at.
-const MOST_REFUSAL: usize = 64 << 10;
+pub(crate) const MOST_REFUSAL: usize = 64 << 10;
 /// Characters of a refusal that the model is shown.
-const REFUSAL_CHARS: usize = 2000;
+pub(crate) const REFUSAL_CHARS: usize = 2000;
 
 /// What a status means for the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+pub(crate) enum Meaning {
     /// It happened.
     Done,
     /// It didn't and won't.
@@ -38,7 +38,7 @@ pub(super) async fn read(
     deadline: Instant,
     call: &PreparedCall,
     mask: &Mask,
-) -> (Attempt, Option<StoredArtifact>) {
+) -> Came {
     let status = response.status().as_u16();
     let meaning = meaning(status, response.headers().contains_key(RETRY_AFTER));
     if meaning == Meaning::Done {
@@ -58,7 +58,7 @@ pub(super) async fn read(
         Meaning::NotDone(code) => Attempt::NotDone(code, message, after),
         Meaning::Done | Meaning::Unclear(_) => Attempt::Unclear(unclear_code(meaning), message),
     };
-    (attempt, None)
+    attempt.into()
 }
 
 /// No (whole) answer within the tool's timeout.
@@ -66,7 +66,7 @@ pub(super) fn late(call: &PreparedCall) -> Attempt {
     Attempt::Unclear(ErrorCode::Timeout, format!("no whole answer within {} ms", call.tool.timeout_ms()))
 }
 
-fn meaning(status: u16, says_when: bool) -> Meaning {
+pub(crate) fn meaning(status: u16, says_when: bool) -> Meaning {
     use ErrorCode::{
         Conflict, InvalidArguments, NotFound, PermissionDenied, RateLimited, Timeout, Unavailable,
     };
@@ -90,23 +90,17 @@ fn unclear_code(meaning: Meaning) -> ErrorCode {
     if let Meaning::Unclear(code) = meaning { code } else { ErrorCode::Unavailable }
 }
 
-async fn succeeded(
-    mut response: Response,
-    deadline: Instant,
-    call: &PreparedCall,
-    mask: &Mask,
-) -> (Attempt, Option<StoredArtifact>) {
+async fn succeeded(mut response: Response, deadline: Instant, call: &PreparedCall, mask: &Mask) -> Came {
     match body::read(&mut response, MOST_OUTPUT, deadline).await {
         Ok(body) => {
             let content = Content::of(response.headers(), &body, mask);
             let (output, artifact) = content.into_output(call, body.is_cut);
-            (Attempt::Succeeded(output), artifact)
+            Came { attempt: Attempt::Succeeded(output), artifacts: artifact.into_iter().collect() }
         }
-        Err(Broken::Late) => (late(call), None),
-        Err(Broken::Cut) => (
-            Attempt::Unclear(ErrorCode::Unavailable, "the connection was cut within the answer".into()),
-            None,
-        ),
+        Err(Broken::Late) => late(call).into(),
+        Err(Broken::Cut) => {
+            Attempt::Unclear(ErrorCode::Unavailable, "the connection was cut within the answer".into()).into()
+        }
     }
 }
 

@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use answerable_core::template::{Filling, TemplateError, scalar};
+use answerable_core::template::{Filling, TemplateError};
 use answerable_core::tool::{Attempt, ErrorCode};
 use answerable_ports::PreparedCall;
-use bytes::Bytes;
 use http::Method;
 use reqwest::RequestBuilder;
 use secrecy::ExposeSecret;
-use serde_json::Value;
 
-use super::sent::{Sent, tracked};
-use super::{address, headers};
+use super::{address, given, headers};
 use crate::egress::{GuardedClient, Refused};
+use crate::sent::{Sent, tracked};
 
 /// A request that is ready to go.
 pub(super) struct Request {
     pub(super) builder: RequestBuilder,
-    pub(super) sent: Sent,
+    /// When it leaves; a request without a body can't tell.
+    pub(super) sent: Option<Sent>,
 }
 
 /// Makes the request of a call; `now` is in seconds since the Unix epoch. Where it can't be made, nothing is sent and
@@ -35,20 +34,13 @@ pub(super) fn make(client: &GuardedClient, call: &PreparedCall, now: i64) -> Res
         secrets: &secrets,
         idempotency_key: &call.idempotency_key,
     };
-    let bodiless = http.method.is_bodiless();
-    let query = if bodiless { query(&call.input) } else { Vec::new() };
-    let url = address::fill(&http.url, &filling, &query)?;
-    let body = if bodiless { Bytes::new() } else { Bytes::from(call.input.to_string()) };
-    let headers = headers::make(call, &http.headers, &filling, &body, now)?;
+    let url = address::fill(&http.url, &filling, &given::query(http, &filling)?)?;
+    let body = given::body(http, &filling)?;
+    let headers = headers::make(call, &http.headers, &filling, body.as_deref(), now)?;
     let builder = client.request(method(http.method), &url).map_err(refused)?.headers(headers);
-    let (body, sent) = tracked((!bodiless).then_some(body));
-    Ok(Request { builder: if bodiless { builder } else { builder.body(body) }, sent })
-}
-
-/// The top-level scalars of the input.
-fn query(input: &Value) -> Vec<(String, String)> {
-    let fields = input.as_object().into_iter().flatten();
-    fields.filter_map(|(name, value)| Some((name.clone(), scalar(value)?))).collect()
+    let Some(body) = body else { return Ok(Request { builder, sent: None }) };
+    let sent = Sent::default();
+    Ok(Request { builder: builder.body(tracked(body, sent.clone())), sent: Some(sent) })
 }
 
 fn method(method: answerable_core::agent::Method) -> Method {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use answerable_core::agent::{REDACTED, ToolSpec};
 use answerable_evals::case::{Case, Model, Said, Secret, Tools, What};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -104,6 +105,9 @@ impl Setup<'_> {
         let tools = agent.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten();
         for tool in tools.filter_map(Value::as_object_mut) {
             tool.entry("kind").or_insert("http".into());
+            if !self.is_live() {
+                played(tool);
+            }
             if tool.get("kind").is_some_and(|kind| kind == "http") {
                 self.tool(tool)?;
             }
@@ -147,8 +151,12 @@ impl Setup<'_> {
             tool.remove("http");
             return Ok(());
         }
-        let headers = tool.get("http").and_then(|http| http.get("headers")).cloned();
-        let http = json!({"url": self.world.tool_url(&name), "headers": headers.unwrap_or(json!({}))});
+        let mut headers = tool.get("http").and_then(|http| http.get("headers")).cloned().unwrap_or(json!({}));
+        if let Some(headers) = headers.as_object_mut() {
+            // What an export has hidden isn't there to be sent.
+            headers.retain(|_, value| value != REDACTED);
+        }
+        let http = json!({"url": self.world.tool_url(&name), "headers": headers});
         tool.insert("http".to_owned(), http);
         Ok(())
     }
@@ -170,6 +178,25 @@ impl Setup<'_> {
         }
         Ok(secrets)
     }
+}
+
+/// A tool of a kind that the service runs by itself (files, commands, other agents), as one that the case's world plays:
+/// with the name, schema and rules that it would have.
+fn played(tool: &mut Map<String, Value>) {
+    let own = ["agent", "workspace", "shell"];
+    if !tool.get("kind").and_then(Value::as_str).is_some_and(|kind| own.contains(&kind)) {
+        return;
+    }
+    // What makes no sense is left as it is: the server says what is wrong with it.
+    let Ok(spec) = serde_json::from_value::<ToolSpec>(Value::Object(tool.clone())) else { return };
+    let Ok(Value::Object(filled)) = serde_json::to_value(spec) else { return };
+    *tool = filled;
+    tool.insert("kind".to_owned(), "http".into());
+    // An agent may take days, a request may not.
+    if tool.remove("agent").is_some() {
+        tool.remove("timeout_ms");
+    }
+    tool.remove("shell");
 }
 
 /// A secret's value.
@@ -207,6 +234,28 @@ fn said(what: &What) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_services_own_tools_are_played_under_the_rules_they_would_have() {
+        let played = |tool: Value| {
+            let Value::Object(mut tool) = tool else { panic!("an object") };
+            played(&mut tool);
+            Value::Object(tool)
+        };
+        let command = played(json!({"name": "run_command", "kind": "shell", "timeout_ms": 5000}));
+        assert_eq!((&command["kind"], &command["risk"]), (&json!("http"), &json!("high")));
+        assert_eq!(command["input_schema"]["required"], json!(["command"]));
+        assert!(command.get("shell").is_none() && command["timeout_ms"] == 5000);
+        let reader = played(json!({"name": "read_file", "kind": "workspace"}));
+        assert_eq!(reader["side_effect"], "none");
+        let id = "agt_0192f0c1-2345-7890-abcd-ef0123456789";
+        let other = played(
+            json!({"name": "ask", "kind": "agent", "timeout_ms": 86_400_000, "agent": {"agent_id": id}}),
+        );
+        assert!(other.get("agent").is_none() && other.get("timeout_ms").is_none());
+        let client = json!({"name": "ask", "kind": "client"});
+        assert_eq!(played(client.clone()), client);
+    }
 
     #[test]
     fn secrets_are_found_where_they_are_named() {

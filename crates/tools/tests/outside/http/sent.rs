@@ -6,7 +6,7 @@ use answerable_testkit::signature::verify;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{OLDER, SIGNING, World, output};
+use super::world::{OLDER, SIGNING, World, output};
 
 #[tokio::test]
 async fn headers_tell_what_is_called_by_whom() {
@@ -99,4 +99,28 @@ async fn what_can_not_be_filled_in_is_not_sent() {
     unsigned.signing_secrets.clear();
     assert!(matches!(world.run(&unsigned).await.0, Attempt::Refused(ErrorCode::Internal, _)));
     assert!(world.far.requests("look").is_empty());
+}
+
+#[tokio::test]
+async fn query_and_body_are_what_the_author_says() {
+    let world = World::start().await;
+    let http = json!({"method": "PUT", "url": format!("{}/{{{{input.id}}}}?v=2", world.far.url("look")),
+        "query": {"tag[]": "{{input.tags}}", "dry": "{{input.dry}}", "user": "{{context.user}}"},
+        "body": "{{input.order}}"});
+    let input = json!({"id": "a/7", "tags": ["x y", "z"], "order": {"lines": [1.5]}});
+    output(world.run(&world.call(json!({}), http.clone(), input)).await.0);
+    let request = &world.far.requests("look")[0];
+    assert_eq!(request.path, "/tool/look/a%2F7");
+    let wanted = [("v", "2"), ("tag[]", "x y"), ("tag[]", "z"), ("user", "u-77")];
+    assert_eq!(request.query, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!((request.text().as_ref(), verify(request, SIGNING)), (r#"{"lines":[1.5]}"#, Ok(())));
+    // Without the value there is no body, and nothing says that there were one.
+    output(world.run(&world.call(json!({}), http, json!({"id": 7}))).await.0);
+    let request = &world.far.requests("look")[1];
+    assert!(request.body.is_empty() && request.header("content-type").is_none());
+    assert_eq!(verify(request, SIGNING), Ok(()));
+    // And a GET tells no more than it is to.
+    let http = json!({"method": "GET", "query": {"q": "{{input.q}}"}});
+    output(world.run(&world.call(json!({}), http, json!({"q": "a", "other": "b"}))).await.0);
+    assert_eq!(world.far.requests("look")[2].query, [("q".to_owned(), "a".to_owned())]);
 }

@@ -4,7 +4,7 @@ use answerable_core::tool::Attempt;
 use answerable_testkit::ToolAnswer;
 use serde_json::json;
 
-use crate::world::{SIGNING, World, output};
+use super::world::{SIGNING, World, output};
 
 #[tokio::test]
 async fn what_tools_answer() {

@@ -7,7 +7,7 @@ use answerable_ports::ToolExecutor;
 use answerable_testkit::ToolAnswer;
 use serde_json::json;
 
-use crate::world::World;
+use super::world::World;
 
 #[tokio::test]
 async fn every_row_of_the_table() {

@@ -1,0 +1,160 @@
+//! A tenant's MCP servers.
+
+use answerable_core::FieldError;
+use answerable_core::field_error::pointer_token;
+use answerable_core::template::{Slot, Template};
+use answerable_ports::McpFault;
+use answerable_store::TenantTx;
+use axum::extract::State;
+
+use crate::auth::{Admin, Tenant};
+use crate::body::Body;
+use crate::page::Page;
+use crate::path::{Id, check_name};
+use crate::problem::{Answer, Problem};
+use crate::router::{Route, delete, get, put};
+use crate::shapes::mcp::{McpServer, McpServerSpec, OfferedTools};
+use crate::state::AppState;
+
+/// Headers that the protocol or the connection itself has.
+const RESERVED: [&str; 10] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "traceparent",
+    "transfer-encoding",
+];
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/mcp_servers", list),
+        get("/v1/mcp_servers/{name}", fetch),
+        put("/v1/mcp_servers/{name}", store),
+        delete("/v1/mcp_servers/{name}", remove),
+        get("/v1/mcp_servers/{name}/tools", tools),
+    ]
+}
+
+async fn list(State(state): State<AppState>, tenant: Tenant<Admin>, page: Page) -> Result<Answer, Problem> {
+    let after = page.after_named("mcp_servers")?;
+    let rows = state.store.tenant(tenant.id).await?.mcp_server_list(after, page.fetch()).await?;
+    page.answer("mcp_servers", rows, |row| Page::named_place(row.created_at, &row.name), McpServer::from)
+}
+
+async fn fetch(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    Id(name): Id<String>,
+) -> Result<Answer, Problem> {
+    let row = state.store.tenant(tenant.id).await?.mcp_server_fetch(&name).await?;
+    Answer::ok(&row.map(McpServer::from).ok_or_else(Problem::not_found)?)
+}
+
+async fn store(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    Id(name): Id<String>,
+    Body(spec): Body<McpServerSpec>,
+) -> Result<Answer, Problem> {
+    check_name(&name)?;
+    let mut tx = state.store.tenant(tenant.id).await?;
+    check_place(&state, &spec)?;
+    let faults = header_faults(&mut tx, &spec).await?;
+    if !faults.is_empty() {
+        return Err(Problem::invalid(faults));
+    }
+    let row = tx.mcp_server_put(&name, &spec.into()).await?;
+    tx.commit().await?;
+    Answer::ok(&McpServer::from(row))
+}
+
+fn check_place(state: &AppState, spec: &McpServerSpec) -> Result<(), Problem> {
+    if let Some(url) = &spec.url {
+        return state.check_address(url, "/url");
+    }
+    let command = spec.stdio.as_deref().unwrap_or_default();
+    if state.config.mcp_commands.contains(command) {
+        return Ok(());
+    }
+    Err(Problem::invalid_at("/stdio", "the operator's configuration names no such command"))
+}
+
+/// Headers that can't be sent, or name what isn't there.
+async fn header_faults(tx: &mut TenantTx, spec: &McpServerSpec) -> Result<Vec<FieldError>, Problem> {
+    let (mut faults, mut named) = (Vec::new(), Vec::new());
+    for (name, value) in &spec.headers {
+        let here = format!("/headers/{}", pointer_token(name));
+        if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+            faults.push(FieldError::new(&here, "this header is set by the runtime"));
+        }
+        match secrets_of(value) {
+            Ok(secrets) => named.extend(secrets.into_iter().map(|secret| (here.clone(), secret))),
+            Err(message) => faults.push(FieldError::new(&here, message)),
+        }
+    }
+    for (here, secret) in named {
+        if tx.secret_fetch(&secret).await?.is_none() {
+            faults.push(FieldError::new(here, format!("there is no secret {secret}")));
+        }
+    }
+    Ok(faults)
+}
+
+/// The secrets that a header's value names, or what is wrong with it.
+fn secrets_of(value: &str) -> Result<Vec<String>, String> {
+    let template = Template::parse(value).map_err(|error| error.to_string())?;
+    if !template.slots().all(|slot| matches!(slot, Slot::Secret(_))) {
+        return Err("only {{secret.NAME}} may stand here".into());
+    }
+    if value.chars().any(|c| c.is_control() && c != '\t') {
+        return Err("a header has no line ends and no other controls".into());
+    }
+    Ok(template.secrets().map(str::to_owned).collect())
+}
+
+async fn remove(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    Id(name): Id<String>,
+) -> Result<Answer, Problem> {
+    let mut tx = state.store.tenant(tenant.id).await?;
+    if !tx.mcp_server_delete(&name).await? {
+        return Err(Problem::not_found());
+    }
+    tx.commit().await?;
+    Ok(Answer::no_content())
+}
+
+/// Asks the server what it offers now.
+async fn tools(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    Id(name): Id<String>,
+) -> Result<Answer, Problem> {
+    let known = state.store.tenant(tenant.id).await?.mcp_server_fetch(&name).await?;
+    known.ok_or_else(Problem::not_found)?;
+    match state.config.tool_source.list(tenant.id, &name).await {
+        Ok(tools) => Answer::ok(&OfferedTools::of(&name, tools)),
+        Err(fault @ McpFault::Away(_)) => Err(Problem::away(fault.to_string())),
+        Err(fault @ McpFault::Refused(_)) => Err(Problem::conflict(fault.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_values_may_name_secrets_and_nothing_else() {
+        assert_eq!(secrets_of("Bearer {{secret.a}}{{ secret.b }}").expect("legal"), ["a", "b"]);
+        assert!(secrets_of("plain\ttext").expect("legal").is_empty());
+        for odd in ["{{input.a}}", "{{context.a}}", "{{idempotency_key}}", "{{", "{{env.A}}", "a\r\nb: c"] {
+            assert!(secrets_of(odd).is_err(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Tools over files, against a workspace in memory.
+
+mod changing;
+mod reading;
+mod shelf;
+mod world;

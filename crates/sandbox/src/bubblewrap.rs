@@ -8,9 +8,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
-use nix::unistd::{getpid, getppid};
 
 use crate::account;
 use crate::init::Inside;
@@ -49,9 +46,15 @@ pub(crate) struct Started {
     pub(crate) output: PipeReader,
     /// What [`crate::init`] says; it is closed when nothing of the sandbox runs any more.
     pub(crate) report: PipeReader,
+    /// A byte in it lets the shell start; its end without one ends the sandbox.
+    pub(crate) go: PipeWriter,
 }
 
 /// Starts `inside` over `folder`. It dies when the calling *thread* ends, so that one waits for it.
+///
+/// bubblewrap's outer process sees to that itself (`--die-with-parent`) as soon as its inner one can go on without it. It
+/// must not die earlier: the inner one would wait for it for ever. Until the inner one is bound in the same way, it only
+/// makes the sandbox; the shell starts when this server, by `go`, shows that it lives.
 pub(crate) fn start(
     settings: &Settings,
     folder: &Path,
@@ -60,6 +63,7 @@ pub(crate) fn start(
 ) -> io::Result<Started> {
     let (output, printed) = io::pipe()?;
     let (report, reporting) = io::pipe()?;
+    let (going, go) = io::pipe()?;
     let init = File::open(&settings.init)?;
     let mut told = Told::default();
     told.namespaces(network);
@@ -71,9 +75,10 @@ pub(crate) fn start(
     // By its descriptor: the file may have been replaced since this program began, and its path isn't within.
     let init = format!("/proc/self/fd/{}", told.pass(init.into()));
     let reporting = told.pass(OwnedFd::from(reporting));
+    let going = told.pass(OwnedFd::from(going));
     told.say(["--", &init]);
     let Told { mut arguments, passed } = told;
-    arguments.extend(inside.arguments(&reporting));
+    arguments.extend(inside.arguments(&reporting, &going));
     let mut command = Command::new(&settings.bubblewrap);
     command.args(arguments).env_clear().current_dir("/").stdin(Stdio::null());
     command.stdout(printed.try_clone()?).stderr(printed);
@@ -83,13 +88,12 @@ pub(crate) fn start(
     hand_over(&mut command, passed);
     // What was handed over is closed here with the command, so that the pipes end when the sandbox does.
     let child = command.spawn()?;
-    Ok(Started { child, output, report })
+    Ok(Started { child, output, report, go })
 }
 
-/// Leaves the new process nothing but what is passed to it, and binds its life to this thread's.
+/// Leaves the new process nothing but what is passed to it.
 #[expect(unsafe_code, reason = "what a process inherits is settled between fork and exec")]
 fn hand_over(command: &mut Command, passed: Vec<OwnedFd>) {
-    let owner = getpid();
     // SAFETY: the closure makes system calls that are async-signal-safe and allocates nothing.
     unsafe {
         command.pre_exec(move || {
@@ -100,9 +104,7 @@ fn hand_over(command: &mut Command, passed: Vec<OwnedFd>) {
             for fd in &passed {
                 fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
             }
-            set_pdeathsig(Signal::SIGKILL)?;
-            // The owner may have died before the call above: then no signal will come.
-            if getppid() == owner { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+            Ok(())
         });
     }
 }

@@ -9,8 +9,8 @@
 //!   starts the shell;
 //! - what only somebody outside can see: memory and disk of all processes together, time and output ([`supervise`]).
 //!
-//! Invariants: nothing runs where [`Sandbox::probe`] would fail; when a command's end is told, all its processes are gone;
-//! they go with the server too, however it dies.
+//! Invariants: nothing runs where [`Sandbox::probe`] would fail, or before its processes can be watched and ended; when a
+//! command's end is told, all its processes are gone; they go with the server too, however it dies.
 
 mod account;
 mod bubblewrap;
@@ -28,5 +28,5 @@ pub use folder::{Folder, Found, FoundFile, Skipped, Stamp};
 pub use kept::Kept;
 pub use limits::Limits;
 pub use probe::{Landlock, Layers, Unusable};
-pub use sandbox::{Ended, Fault, Order, Sandbox, Settings};
+pub use sandbox::{Ended, Fault, Order, Place, Sandbox, Settings};
 pub use supervise::{How, Stop};

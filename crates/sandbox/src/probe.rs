@@ -5,11 +5,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::init::READY;
+use crate::init::Report;
 use crate::limits::Limits;
 use crate::sandbox::{Fault, Order, Sandbox};
-use crate::supervise::How;
-use crate::usage::Processes;
+use crate::supervise::{How, UNSEEN};
 
 /// Prints what the kernel says of a process within, by the shell's own means.
 const LOOK: &str = "while read -r line; do echo \"$line\"; done </proc/self/status";
@@ -71,6 +70,7 @@ impl Unusable {
 const MISSING: &str = "bubblewrap is not installed";
 const FORBIDDEN: &str = "bubblewrap can't make user namespaces on this machine, or in this container";
 const LEAKY: &str = "a layer of the sandbox is missing on this machine";
+const UNWATCHED: &str = "the server can't watch the processes of a sandbox on this machine";
 const OTHER: &str = "the sandbox can't be made on this machine; the server's log says why";
 
 fn unusable(what: &'static str, said: impl ToString) -> Unusable {
@@ -79,11 +79,9 @@ fn unusable(what: &'static str, said: impl ToString) -> Unusable {
 
 /// Makes a sandbox and looks at it from within.
 pub(crate) fn probe(sandbox: &Sandbox) -> Result<Layers, Unusable> {
-    if !Processes::can_be_seen() {
-        return Err(unusable(LEAKY, "the kernel doesn't tell of a process's children"));
-    }
-    let folder =
-        sandbox.folder().map_err(|error| unusable(OTHER, format!("no folder can be made: {error}")))?;
+    let folder = sandbox
+        .folder_to_look()
+        .map_err(|error| unusable(OTHER, format!("no folder can be made: {error}")))?;
     let limits = Limits { time: PATIENCE, ..Limits::default() };
     let order = Order { command: LOOK.into(), network: false, limits };
     let (cancel, _wanted) = io::pipe().map_err(|error| unusable(OTHER, error))?;
@@ -107,8 +105,8 @@ fn judge(status: &str) -> Result<(), Unusable> {
     }
 }
 
-fn landlock(report: &str) -> Landlock {
-    match report.strip_prefix(READY).map(str::trim) {
+fn landlock(report: &Report) -> Landlock {
+    match report.landlock() {
         Some("full") => Landlock::Full,
         Some("partial") => Landlock::Partial,
         _ => Landlock::None,
@@ -121,6 +119,8 @@ fn told(fault: Fault) -> Unusable {
         MISSING
     } else if said.contains("namespace") || said.contains("uid map") {
         FORBIDDEN
+    } else if said == UNSEEN {
+        UNWATCHED
     } else {
         OTHER
     };
@@ -148,6 +148,7 @@ mod tests {
             ("bwrap is not here", MISSING),
             ("bwrap: No permissions to create new namespace", FORBIDDEN),
             ("bwrap: setting up uid map: Permission denied", FORBIDDEN),
+            (UNSEEN, UNWATCHED),
             ("bwrap: Can't find source path /secret/place", OTHER),
         ] {
             let why = told(Fault::NotMade(said.into()));

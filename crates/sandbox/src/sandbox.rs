@@ -9,11 +9,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::bubblewrap;
 use crate::folder::Folder;
-use crate::init::{Inside, READY};
+use crate::init::{Inside, Report};
 use crate::kept::Kept;
 use crate::limits::Limits;
 use crate::probe::{self, Layers, Unusable};
-use crate::supervise::{How, supervise};
+use crate::supervise::{Broken, How, Supervised, supervise};
+use crate::usage::Room;
 
 /// Bytes of a command: the system takes no more in one argument.
 const MOST_COMMAND: usize = 120 << 10;
@@ -64,7 +65,7 @@ pub struct Ended {
     pub took: Duration,
     /// Its folder, as it left it.
     pub folder: Arc<Folder>,
-    pub(crate) report: String,
+    pub(crate) report: Report,
 }
 
 /// Why there was no command.
@@ -79,6 +80,12 @@ pub enum Fault {
     /// The system failed. The command may have run, but what it did stayed within its folder.
     #[error("the sandbox failed: {0}")]
     Failed(#[from] io::Error),
+}
+
+impl From<Broken> for Fault {
+    fn from(broken: Broken) -> Self {
+        if broken.went { Self::Failed(broken.error) } else { Self::NotMade(broken.error.to_string()) }
+    }
 }
 
 /// Makes sandboxes. Clones share the places.
@@ -105,12 +112,17 @@ impl Sandbox {
         probe::probe(self)
     }
 
-    /// A new and empty folder. Blocks.
+    /// A new and empty folder, which has the place until it is taken away. Blocks.
     ///
     /// # Errors
     /// The system's.
-    pub fn folder(&self) -> io::Result<Folder> {
-        Folder::new(&self.settings.folders)
+    pub fn folder(&self, place: Place) -> io::Result<Folder> {
+        Folder::new(&self.settings.folders, Some(place))
+    }
+
+    /// One without a place, for a look.
+    pub(crate) fn folder_to_look(&self) -> io::Result<Folder> {
+        Folder::new(&self.settings.folders, None)
     }
 
     /// Takes away folders that servers left behind when they died. Blocks.
@@ -121,7 +133,7 @@ impl Sandbox {
         Folder::sweep(&self.settings.folders)
     }
 
-    /// Waits for a place among so many.
+    /// Waits for a place among so many. There are as many folders of commands, and no more.
     pub async fn place(&self) -> Place {
         // It is never closed; if it were, there would be no bound to keep.
         Place(Arc::clone(&self.places).acquire_owned().await.ok())
@@ -132,14 +144,13 @@ impl Sandbox {
     ///
     /// # Errors
     /// See [`Fault`].
-    pub async fn run(&self, place: Place, folder: Arc<Folder>, order: Order) -> Result<Ended, Fault> {
+    pub async fn run(&self, folder: Arc<Folder>, order: Order) -> Result<Ended, Fault> {
         let (cancel, wanted) = io::pipe()?;
         let (sender, receiver) = oneshot::channel();
         let this = self.clone();
         // A thread of its own: the sandbox dies with the thread that started it.
         std::thread::Builder::new().name("sandbox".into()).spawn(move || {
             let ended = this.run_here(folder, &order, &cancel);
-            drop(place);
             // Nobody may be waiting: then the folder goes here.
             let _ = sender.send(ended);
         })?;
@@ -161,6 +172,9 @@ impl Sandbox {
         if order.command.len() > MOST_COMMAND {
             return Err(Fault::Command("a command has at most 122880 bytes"));
         }
+        if Room::of(folder.dir()).is_some_and(Room::is_nearly_gone) {
+            return Err(Fault::NotMade("the disk of its folder is nearly full".into()));
+        }
         let begun = Instant::now();
         let not_made = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -170,19 +184,27 @@ impl Sandbox {
         };
         let started = bubblewrap::start(&self.settings, folder.path(), order.network, &Inside::of(order))
             .map_err(not_made)?;
-        let ended = supervise(started, folder.dir(), &order.limits, cancel)?;
-        let ran = ended.report.starts_with(READY);
-        if !ran && matches!(ended.how, How::Exited(_)) {
-            // What bubblewrap says it says where the command would have.
-            let said = if ended.report.is_empty() { ended.output.text() } else { ended.report };
-            let words = match said.trim() {
-                "" => format!("{} ended and said nothing", name(&self.settings.bubblewrap)),
-                said => said.to_owned(),
-            };
-            return Err(Fault::NotMade(words));
+        let ended = supervise(started, folder.dir(), &order.limits, cancel).map_err(Fault::from)?;
+        if let Some(why) = self.not_run(&ended) {
+            return Err(Fault::NotMade(why));
         }
-        let (how, output, report) = (ended.how, ended.output, ended.report);
+        let Supervised { how, output, report, .. } = ended;
         Ok(Ended { how, output, took: begun.elapsed(), folder, report })
+    }
+
+    /// Why a sandbox that ended by itself never had a shell.
+    fn not_run(&self, ended: &Supervised) -> Option<String> {
+        let by_itself = matches!(ended.how, How::Exited(_));
+        let fault = ended.report.fault();
+        if !by_itself || ended.went && fault.is_none() {
+            return None;
+        }
+        // What bubblewrap says it says where the command would have.
+        let said = fault.unwrap_or_else(|| ended.output.text());
+        Some(match said.trim() {
+            "" => format!("{} ended and said nothing", name(&self.settings.bubblewrap)),
+            said => said.to_owned(),
+        })
     }
 }
 

@@ -2,34 +2,30 @@
 //! a limit or nobody wants it any more.
 
 mod end;
+mod first;
 mod stream;
+mod watch;
 
-use std::io::{self, PipeReader};
+use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cap_std::fs::Dir;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::bubblewrap::Started;
+use crate::init::Report;
 use crate::kept::Kept;
 use crate::limits::Limits;
-use crate::usage::{Processes, disk};
 use end::end;
+use first::First;
 use stream::Stream;
+use watch::Watch;
 
-/// Pause between two looks at memory.
-const MEMORY_LOOK: Duration = Duration::from_millis(25);
-/// Pause between two looks at the folder, at least; a look that takes long is followed by a pause ten times as long.
-const DISK_LOOK: Duration = Duration::from_millis(200);
-/// Bytes of a report.
-const MOST_REPORT: usize = 4096;
-/// What the file system of the folder must have left, in bytes: under it, all that it is used for is in danger.
-const SPARE_DISK: u64 = 64 << 20;
-/// Threads beyond the limit that a look may find: bubblewrap, process 1, and one that just ended.
-const SPARE_THREADS: usize = 3;
+/// What is said of a sandbox whose processes the system doesn't show.
+pub(crate) const UNSEEN: &str = "the processes of a sandbox can't be watched: /proc doesn't show them";
 
 /// How a command came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,22 +59,34 @@ pub(crate) struct Supervised {
     pub(crate) how: How,
     pub(crate) output: Kept,
     /// What process 1 said of itself.
-    pub(crate) report: String,
+    pub(crate) report: Report,
+    /// The shell was let start.
+    pub(crate) went: bool,
+}
+
+/// The system failed.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) error: io::Error,
+    /// The shell was let start.
+    pub(crate) went: bool,
 }
 
 /// A sandbox that runs.
 struct Running<'a> {
     child: Child,
     output: Stream,
-    report: Stream,
+    said: Stream,
+    /// Until the shell is let start.
+    go: Option<PipeWriter>,
+    /// Since then.
+    first: Option<First>,
     cancel: &'a PipeReader,
-    folder: &'a Dir,
-    limits: &'a Limits,
+    watch: Watch<'a>,
     kept: Kept,
-    said: Vec<u8>,
+    report: Report,
     ends: Instant,
-    look_at_memory: Instant,
-    look_at_disk: Instant,
+    flood: u64,
 }
 
 /// Stays until every process of the sandbox is gone. `cancel` becomes readable, or ends, when it is to be ended.
@@ -87,57 +95,50 @@ pub(crate) fn supervise(
     folder: &Dir,
     limits: &Limits,
     cancel: &PipeReader,
-) -> io::Result<Supervised> {
-    let Started { mut child, output, report } = started;
+) -> Result<Supervised, Broken> {
+    let Started { mut child, output, report, go } = started;
     let streams = Stream::new(output).and_then(|output| Ok((output, Stream::new(report)?)));
-    let (output, report) = match streams {
+    let (output, said) = match streams {
         Ok(streams) => streams,
         Err(error) => {
-            end(&mut child, false)?;
-            return Err(error);
+            drop(go);
+            let error = end(&mut child, None, false).err().unwrap_or(error);
+            return Err(Broken { error, went: false });
         }
     };
-    let now = Instant::now();
     let mut running = Running {
         child,
         output,
-        report,
+        said,
+        go: Some(go),
+        first: None,
         cancel,
-        folder,
-        limits,
+        watch: Watch::new(folder, limits),
         kept: Kept::new(limits.output),
-        said: Vec::new(),
-        ends: now + limits.time,
-        look_at_memory: now,
-        look_at_disk: now + DISK_LOOK,
+        report: Report::default(),
+        ends: Instant::now() + limits.time,
+        flood: limits.flood,
     };
     let stopped = running.until_over();
-    let status = end(&mut running.child, !running.report.is_open)?;
-    // All who could write are gone: what is left is no more than a pipe holds.
-    running.output.read(|bytes| running.kept.take(bytes))?;
-    let how = match stopped? {
-        Some(stop) => How::Stopped(stop),
-        None => How::Exited(status.code().unwrap_or(-1)),
-    };
-    let report = String::from_utf8_lossy(&running.said).into_owned();
-    Ok(Supervised { how, output: running.kept, report })
+    let went = running.went();
+    running.ended(stopped).map_err(|error| Broken { error, went })
 }
 
 impl Running<'_> {
     /// Until it ended by itself, or must be ended.
     fn until_over(&mut self) -> io::Result<Option<Stop>> {
-        while self.report.is_open {
+        while self.said.is_open {
             let cancelled = self.wait()?;
             let kept = &mut self.kept;
             self.output.read(|bytes| kept.take(bytes))?;
-            let said = &mut self.said;
-            self.report
-                .read(|bytes| said.extend(bytes.iter().take(MOST_REPORT.saturating_sub(said.len()))))?;
+            let report = &mut self.report;
+            self.said.read(|bytes| report.take(bytes))?;
             if cancelled {
                 return Ok(Some(Stop::Cancelled));
             }
+            self.let_go()?;
             let stop = self.over_limit();
-            if stop.is_some() && self.report.is_open {
+            if stop.is_some() && self.said.is_open {
                 return Ok(stop);
             }
         }
@@ -146,11 +147,11 @@ impl Running<'_> {
 
     /// Until there is something to read, or to look at; whether it was called off.
     fn wait(&self) -> io::Result<bool> {
-        let next = self.ends.min(self.look_at_memory).min(self.look_at_disk);
+        let next = if self.went() { self.ends.min(self.watch.next()) } else { self.ends };
         // A full millisecond: what is due in a part of one would be asked for in a loop until then.
         let pause = next.saturating_duration_since(Instant::now()).as_millis() + 1;
         let pause = PollTimeout::from(u16::try_from(pause).unwrap_or(u16::MAX));
-        let mut fds = vec![self.cancel.as_fd(), self.report.as_fd()];
+        let mut fds = vec![self.cancel.as_fd(), self.said.as_fd()];
         if self.output.is_open {
             fds.push(self.output.as_fd());
         }
@@ -162,46 +163,46 @@ impl Running<'_> {
         Ok(fds[0].any().unwrap_or(false))
     }
 
+    /// Lets the shell start, once process 1 is ready for it and can be watched and ended.
+    fn let_go(&mut self) -> io::Result<()> {
+        if self.report.landlock().is_none() || !self.said.is_open {
+            return Ok(());
+        }
+        let Some(mut go) = self.go.take() else { return Ok(()) };
+        let first = First::of(&self.child)?.filter(First::is_shown);
+        let first = first.ok_or_else(|| io::Error::other(UNSEEN))?;
+        // If it has just died, its end is told elsewhere.
+        let _ = go.write_all(&[1]);
+        self.first = Some(first);
+        Ok(())
+    }
+
+    fn went(&self) -> bool {
+        self.first.is_some()
+    }
+
     fn over_limit(&mut self) -> Option<Stop> {
-        let now = Instant::now();
-        if now >= self.ends {
+        if Instant::now() >= self.ends {
             return Some(Stop::Time);
         }
-        if self.kept.seen() > self.limits.flood {
+        if self.kept.seen() > self.flood {
             return Some(Stop::Output);
         }
-        if now >= self.look_at_memory {
-            self.look_at_memory = now + MEMORY_LOOK;
-            let processes = Processes::of(self.child.id());
-            if processes.are_over(self.limits.memory) {
-                return Some(Stop::Memory);
-            }
-            // The kernel keeps this limit; old ones count what others of the same account run.
-            if processes.threads() > self.limits.processes as usize + SPARE_THREADS {
-                return Some(Stop::Processes);
-            }
-        }
-        if now >= self.look_at_disk {
-            let is_over = self.disk_is_over();
-            self.look_at_disk = Instant::now() + DISK_LOOK.max(now.elapsed() * 10);
-            return is_over.then_some(Stop::Disk);
-        }
-        None
+        self.watch.look(self.first.as_ref()?.number())
     }
 
-    fn disk_is_over(&self) -> bool {
-        use cap_std::fs::MetadataExt;
-        let Limits { disk: most, entries, .. } = *self.limits;
-        let Ok(there) = disk(self.folder, entries) else { return true };
-        let device = self.folder.dir_metadata().map(|folder| folder.dev()).unwrap_or_default();
-        let deleted = Processes::of(self.child.id()).deleted_files(device);
-        // A file may be open many times.
-        let deleted: u64 = deleted.collect::<std::collections::HashMap<_, _>>().values().sum();
-        there.is_too_deep || there.entries > entries || there.bytes + deleted > most || self.is_nearly_full()
-    }
-
-    fn is_nearly_full(&self) -> bool {
-        let free = nix::sys::statvfs::fstatvfs(self.folder);
-        free.is_ok_and(|disk| disk.blocks_available() * disk.fragment_size() < SPARE_DISK)
+    /// Sees to its end, and says what came of it.
+    fn ended(mut self, stopped: io::Result<Option<Stop>>) -> io::Result<Supervised> {
+        // Where it still waits for this, it ends.
+        drop(self.go.take());
+        let went = self.went();
+        let status = end(&mut self.child, self.first.take(), !self.said.is_open)?;
+        // All who could write are gone: what is left is no more than a pipe holds.
+        self.output.read(|bytes| self.kept.take(bytes))?;
+        let how = match stopped? {
+            Some(stop) => How::Stopped(stop),
+            None => How::Exited(status.code().unwrap_or(-1)),
+        };
+        Ok(Supervised { how, output: self.kept, report: self.report, went })
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use answerable_sandbox::Sandbox;
 use answerable_store::{Keep, Pruned, Store, Workspaces, make_partitions};
 use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ const BATCHES: u32 = 100;
 pub(super) async fn run(
     store: Store,
     workspaces: Workspaces,
+    sandbox: Option<Sandbox>,
     direct_url: SecretString,
     keep: Keep,
     stop: CancellationToken,
@@ -29,6 +31,7 @@ pub(super) async fn run(
             }
             let more = prune(&store, direct_url.expose_secret(), keep).await;
             sweep(&workspaces).await;
+            sweep_folders(sandbox.as_ref()).await;
             tokio::time::sleep(about(if more { SOON } else { EVERY })).await;
         };
         tokio::select! {
@@ -62,6 +65,15 @@ async fn sweep(workspaces: &Workspaces) {
         Err(error) => {
             tracing::warn!(%error, "what no file holds any more was not taken away; it is tried again");
         }
+    }
+}
+
+/// Folders of commands whose server died: one that starts again at once finds the last ones too young.
+async fn sweep_folders(sandbox: Option<&Sandbox>) {
+    let Some(sandbox) = sandbox.cloned() else { return };
+    let swept = tokio::task::spawn_blocking(move || super::shell::sweep(&sandbox)).await;
+    if let Err(error) = swept {
+        tracing::warn!(%error, "what commands of a dead server left was not taken away; it is tried again");
     }
 }
 

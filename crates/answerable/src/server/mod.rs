@@ -244,6 +244,7 @@ impl Server {
         let upkeep = tokio::spawn(maintenance::run(
             self.store.clone(),
             self.workspaces.clone(),
+            self.shell.sandbox(),
             config.database.direct().clone(),
             retention::keep(config.retention),
             stop.clone(),

@@ -36,6 +36,11 @@ impl Shell {
         self.rule.clone()
     }
 
+    /// Where commands run, if they do.
+    pub(super) fn sandbox(&self) -> Option<Sandbox> {
+        self.sandbox.clone()
+    }
+
     /// Runs commands over these files.
     pub(super) fn tools(&self, files: Arc<dyn WorkspaceStore>) -> Option<ShellTools> {
         let sandbox = self.sandbox.clone()?;
@@ -70,10 +75,15 @@ fn usable(settings: Settings) -> Result<Sandbox, &'static str> {
             return Err(why.what());
         }
     }
+    sweep(&sandbox);
+    Ok(sandbox)
+}
+
+/// Takes away what commands of servers left behind that are gone. Blocks.
+pub(super) fn sweep(sandbox: &Sandbox) {
     match sandbox.sweep() {
         Ok(0) => {}
         Ok(folders) => tracing::info!(folders, "took away what commands of a dead server left"),
         Err(error) => tracing::warn!(%error, "can't look for what commands of a dead server left"),
     }
-    Ok(sandbox)
 }

@@ -91,8 +91,8 @@ impl Folder {
         Ok(())
     }
 
-    /// What is there, no link followed and nothing opened but folders. What is there is not all if there was too much,
-    /// or if it was too deep. Blocks.
+    /// What is there, no link followed and nothing opened but folders. It is not all if there was too much, or it was too
+    /// deep. Blocks.
     ///
     /// # Errors
     /// The system's.
@@ -101,7 +101,15 @@ impl Folder {
         let mut folders = vec![(String::new(), 0)];
         let mut seen = 0;
         while let Some((folder, depth)) = folders.pop() {
-            for entry in self.entries(&folder)? {
+            let entries = match self.entries(&folder) {
+                // Names that are short enough make a path that is not.
+                Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
+                    found.is_cut = true;
+                    return Ok(found);
+                }
+                entries => entries?,
+            };
+            for entry in entries {
                 let entry = entry?;
                 seen += 1;
                 if seen > most_entries || depth > most_depth {
@@ -183,77 +191,4 @@ fn stamp(data: &cap_std::fs::Metadata) -> Stamp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-    use std::time::Duration;
-
-    fn folder() -> (tempfile::TempDir, Folder) {
-        let temp = tempfile::tempdir().expect("a folder");
-        let folder = Folder::new(temp.path()).expect("one within");
-        (temp, folder)
-    }
-
-    #[test]
-    fn what_is_put_is_found_and_a_touched_file_is_known() {
-        let (_temp, folder) = folder();
-        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-        let a = folder.put("a.txt", b"one", then).expect("a file");
-        let b = folder.put("deep/er/b.txt", b"two", then).expect("a file");
-        let found = folder.find(100, 8).expect("them");
-        assert_eq!(found.files.keys().collect::<Vec<_>>(), ["a.txt", "deep/er/b.txt"]);
-        assert_eq!((found.files["a.txt"].stamp, found.files["deep/er/b.txt"].stamp), (a, b));
-        std::fs::write(folder.path().join("a.txt"), "two").expect("another content");
-        let found = folder.find(100, 8).expect("them");
-        assert_ne!(found.files["a.txt"].stamp, a);
-        assert_eq!(folder.read("a.txt", 3).expect("its content"), b"two");
-        assert_eq!(folder.read("a.txt", 2).expect_err("too long").kind(), io::ErrorKind::FileTooLarge);
-    }
-
-    #[test]
-    fn nothing_leads_out() {
-        let (temp, folder) = folder();
-        std::fs::write(temp.path().join("secret"), "s").expect("a file");
-        symlink("../secret", folder.path().join("link")).expect("a link");
-        symlink("..", folder.path().join("up")).expect("a link");
-        nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-        let found = folder.find(100, 8).expect("what is there");
-        assert!(found.files.is_empty());
-        assert_eq!(found.skipped.len(), 3);
-        for path in ["link", "up/secret", "../secret", "/etc/passwd", "pipe"] {
-            folder.read(path, 100).expect_err(path);
-            folder.put(path, b"x", SystemTime::now()).expect_err(path);
-        }
-        assert!(folder.find(2, 8).expect("a part").is_cut);
-    }
-
-    #[test]
-    fn what_is_closed_is_opened_and_what_is_too_deep_is_not_passed_over() {
-        let (_temp, folder) = folder();
-        folder.put("closed/file", b"x", SystemTime::now()).expect("a file");
-        for path in ["closed/file", "closed"] {
-            let path = folder.path().join(path);
-            std::fs::set_permissions(path, Mode::from_mode(0o000)).expect("its mode");
-        }
-        let found = folder.find(100, 1).expect("what is there");
-        assert_eq!(found.files.keys().collect::<Vec<_>>(), ["closed/file"]);
-        assert_eq!(folder.read("closed/file", 10).expect("its content"), b"x");
-        assert!(folder.find(100, 0).expect("a part").is_cut);
-    }
-
-    #[test]
-    fn a_folder_goes_with_its_value_and_what_a_dead_server_left_is_swept() {
-        let (temp, folder) = folder();
-        let path = folder.path().to_owned();
-        let left = temp.path().join("answerable-shell-left");
-        std::fs::create_dir_all(left.join("within")).expect("folders");
-        for old in [&left, &path] {
-            let hour_ago = SystemTime::now() - Duration::from_secs(3600);
-            std::fs::File::open(old).expect("it").set_modified(hour_ago).expect("its time");
-        }
-        assert_eq!(Folder::sweep(temp.path()).expect("a sweep"), 1);
-        assert!(path.exists() && !left.exists());
-        drop(folder);
-        assert!(!path.exists());
-    }
-}
+mod tests;

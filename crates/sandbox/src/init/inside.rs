@@ -39,7 +39,7 @@ impl Inside {
     }
 
     /// The arguments that [`Inside::read`] reads, the first one included.
-    pub(crate) fn arguments(&self, report: &str) -> Vec<String> {
+    pub(crate) fn arguments(&self, report: &str, go: &str) -> Vec<String> {
         let numbers = [
             u64::from(self.network),
             self.address_space,
@@ -49,15 +49,15 @@ impl Inside {
             self.open_files,
             self.processes,
         ];
-        let mut arguments = vec![ASKED.to_owned(), report.to_owned()];
+        let mut arguments = vec![ASKED.to_owned(), report.to_owned(), go.to_owned()];
         arguments.extend(numbers.map(|number| number.to_string()));
         arguments.push(self.command.clone());
         arguments
     }
 
-    /// The number of the descriptor to report to, and the rest.
-    pub(super) fn read(arguments: &[String]) -> Option<(RawFd, Self)> {
-        let [report, numbers @ .., command] = arguments else { return None };
+    /// The numbers of the descriptors to report to and to wait on, and the rest.
+    pub(super) fn read(arguments: &[String]) -> Option<(RawFd, RawFd, Self)> {
+        let [report, go, numbers @ .., command] = arguments else { return None };
         let numbers: Option<Vec<u64>> = numbers.iter().map(|number| number.parse().ok()).collect();
         let [network, address_space, memory, cpu_seconds, file, open_files, processes] =
             numbers?.try_into().ok()?;
@@ -65,7 +65,9 @@ impl Inside {
         let network = network == 1;
         let inside =
             Self { network, address_space, memory, cpu_seconds, file, open_files, processes, command };
-        Some((report.parse().ok().filter(|number| *number > 2)?, inside))
+        let passed = |number: &String| number.parse().ok().filter(|number| *number > 2);
+        let (report, go): (RawFd, RawFd) = (passed(report)?, passed(go)?);
+        (report != go).then_some((report, go, inside))
     }
 }
 
@@ -77,9 +79,9 @@ mod tests {
     fn what_is_told_is_understood() {
         let order = Order { command: "echo 'a b'; --".into(), network: true, limits: Limits::default() };
         let inside = Inside::of(&order);
-        let told = inside.arguments("7");
+        let told = inside.arguments("7", "8");
         assert_eq!(told[0], ASKED);
-        assert_eq!(Inside::read(&told[1..]), Some((7, inside)));
+        assert_eq!(Inside::read(&told[1..]), Some((7, 8, inside)));
         assert_eq!(Inside::read(&told[2..]), None);
         assert_eq!(Inside::read(&[]), None);
     }

@@ -6,25 +6,26 @@
 
 mod inside;
 mod landlocked;
+mod report;
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use nix::errno::Errno;
-use nix::sys::prctl::set_dumpable;
+use nix::sys::prctl::{set_dumpable, set_pdeathsig};
 use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::Pid;
 
 pub(crate) use inside::Inside;
+pub(crate) use report::Report;
 
 /// First argument of a program that is to be process 1 of a sandbox.
 pub const ASKED: &str = "sandbox-init";
-/// What a report begins with when the shell runs.
-pub(crate) const READY: &str = "ready ";
 /// How much less important than others a command's processes are to the scheduler.
 const NICE: libc::c_int = 10;
 /// Exit code where the shell could not be started; the report says why.
@@ -38,14 +39,12 @@ pub fn if_asked() -> Option<ExitCode> {
         return None;
     }
     let arguments: Option<Vec<String>> = arguments.map(|argument| argument.into_string().ok()).collect();
-    let Some((report, inside)) = arguments.and_then(|arguments| Inside::read(&arguments)) else {
+    let Some((report, go, inside)) = arguments.and_then(|arguments| Inside::read(&arguments)) else {
         return Some(ExitCode::from(NOT_STARTED));
     };
-    let mut report = File::from(passed(report));
-    Some(match start(&inside) {
-        Ok((shell, layers)) => {
-            // Who should read this has other ways to notice that it never came.
-            let _ = writeln!(report, "{READY}{layers}");
+    let (mut report, go) = (File::from(passed(report)), File::from(passed(go)));
+    Some(match start(&inside, &mut report, go) {
+        Ok(shell) => {
             // That it is closed says that this process has ended, so the system is to do it; nobody else within has it.
             std::mem::forget(report);
             until_ended(shell)
@@ -64,20 +63,26 @@ fn passed(number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// Confines this process and starts the shell. Says how far Landlock went.
-fn start(inside: &Inside) -> io::Result<(Pid, &'static str)> {
+/// Confines this process, says how far Landlock went, and starts the shell when it is told to.
+fn start(inside: &Inside, report: &mut File, mut go: File) -> io::Result<Pid> {
     // When memory runs out, this goes before anything of the server.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let landlock = landlocked::confine(inside.network).map_err(io::Error::other)?;
     // What runs within may not look into this process: it is the only one that isn't its own.
     set_dumpable(false)?;
+    // bubblewrap did that too; nothing is to run that doesn't end with it.
+    set_pdeathsig(Signal::SIGKILL)?;
+    report.write_all(report::ready(landlock).as_bytes())?;
+    // Whoever started this may have died before the signal was asked for, or may not want it any more.
+    go.read_exact(&mut [0])?;
+    drop(go);
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", &inside.command]).stdin(Stdio::null());
     limit(&mut shell, inside);
     let shell =
         shell.spawn().map_err(|error| io::Error::other(format!("/bin/sh can't be started: {error}")))?;
     // Process ids are positive and fit: Linux caps them at 2^22.
-    Ok((Pid::from_raw(shell.id().cast_signed()), landlock))
+    Ok(Pid::from_raw(shell.id().cast_signed()))
 }
 
 /// The limits are the shell's and those of all that it starts, not this process's.

@@ -13,6 +13,12 @@ pub(crate) struct Attempt {
 const YES: bool = true;
 const NO: bool = false;
 
+/// What attempts are made with, beside what a shell has itself.
+pub(crate) const PROGRAMS: [&str; 22] = [
+    "cat", "chmod", "chown", "cp", "dmesg", "env", "grep", "head", "hostname", "id", "ln", "ls", "mkdir",
+    "mknod", "mount", "nice", "nsenter", "perl", "sleep", "touch", "umount", "unshare",
+];
+
 /// Files that are not the command's.
 const FILES: &[(&str, &str, bool)] = &[
     ("read a file of the host", "cat {dir}/canary && echo OUT", YES),

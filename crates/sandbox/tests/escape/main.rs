@@ -1,13 +1,14 @@
 //! Attempts to get out of a sandbox, to use more than it may, and to outlive it.
 
 mod attempts;
+mod elsewhere;
 mod endings;
+mod hidden;
 mod resources;
 mod world;
 
 use answerable_sandbox::Order;
-use std::sync::Arc;
-use world::{World, limits, run, sandbox};
+use world::{World, folder, limits, run, sandbox};
 
 #[tokio::test]
 async fn no_attempt_gets_out() {
@@ -15,6 +16,10 @@ async fn no_attempt_gets_out() {
     let mut world = World::new();
     let attempts = attempts::all();
     assert!(attempts.len() >= 90, "{}", attempts.len());
+    // Without the program that it is made with, an attempt would fail for want of that.
+    for program in attempts::PROGRAMS {
+        assert!(world.has_program(program), "{program} is not here, and attempts are made with it");
+    }
     let mut wrong = Vec::new();
     for attempt in &attempts {
         let ended = run(&sandbox, &world.fill(&attempt.script), limits(20)).await;
@@ -44,8 +49,7 @@ async fn the_hosts_network_is_there_where_it_is_asked_for_and_its_nameless_socke
     };
     for (name, is_there) in [("TCP to the host", true), ("a socket of the host without a path", false)] {
         let order = Order { command: script(name), network: true, limits: limits(10) };
-        let folder = Arc::new(sandbox.folder().expect("a folder"));
-        let ended = sandbox.run(sandbox.place().await, folder, order).await.expect("it runs");
+        let ended = sandbox.run(folder(&sandbox).await, order).await.expect("it runs");
         assert_eq!(ended.output.text().contains("OUT"), is_there, "{name}: {}", ended.output.text());
     }
 }

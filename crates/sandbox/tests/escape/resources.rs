@@ -1,16 +1,21 @@
 //! Attempts to use more than there is for a command.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use answerable_sandbox::{How, Limits, Stop};
 
-use crate::world::{limits, run, sandbox};
+use crate::hidden;
+use crate::world::{limits, run, sandbox, until_gone};
 
 const MIB: u64 = 1 << 20;
 
+fn small() -> Limits {
+    Limits { memory: 128 * MIB, disk: 20 * MIB, entries: 2_000, file: 8 * MIB, ..limits(20) }
+}
+
 /// Attempts, what they are limited to, and how they must end; `None`: by themselves, having been refused.
 fn attempts() -> Vec<(&'static str, &'static str, Limits, Option<Stop>)> {
-    let small = Limits { memory: 128 * MIB, disk: 20 * MIB, entries: 2_000, file: 8 * MIB, ..limits(20) };
+    let small = small();
     let short = Limits { processes: 20, ..limits(2) };
     vec![
         ("a fork bomb", "f() { f | f & }; (f); exec perl -e 'sleep 60'", short, Some(Stop::Time)),
@@ -87,7 +92,9 @@ fn attempts() -> Vec<(&'static str, &'static str, Limits, Option<Stop>)> {
 #[tokio::test]
 async fn nobody_gets_more_than_the_limits() {
     let Some(sandbox) = sandbox() else { return };
-    for (name, command, limits, stop) in attempts() {
+    let hidden = hidden::attempts();
+    let hidden = hidden.iter().map(|(name, command, stop)| (*name, command.as_str(), small(), Some(*stop)));
+    for (name, command, limits, stop) in attempts().into_iter().chain(hidden) {
         let begun = Instant::now();
         let ended = run(&sandbox, command, limits).await;
         let said = ended.output.text();
@@ -104,8 +111,19 @@ async fn nobody_gets_more_than_the_limits() {
         assert!(begun.elapsed() < limits.time + Duration::from_secs(3), "{name}: {:?}", begun.elapsed());
         assert!(said.len() <= limits.output * 3 + 100, "{name}: {} bytes are kept", said.len());
         drop(ended);
-        assert!(!path.exists(), "{name}: its folder is left");
+        until_gone(&path).await;
     }
+}
+
+#[tokio::test]
+async fn many_files_do_not_make_the_watch_slow() {
+    let Some(sandbox) = sandbox() else { return };
+    let fill = "seq 40000 | xargs touch; sleep 1; date +%s%3N; for i in 1 2 3 4 5 6 7 8; do head -c 7M /dev/zero >$i; done; sleep 30";
+    let ended = run(&sandbox, fill, Limits { entries: 50_000, disk: 20 * MIB, ..small() }).await;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_millis();
+    assert_eq!(ended.how, How::Stopped(Stop::Disk), "{}", ended.output.text());
+    let then: u128 = ended.output.text().trim().parse().expect("a time");
+    assert!(now - then < 3000, "{} ms", now - then);
 }
 
 #[tokio::test]

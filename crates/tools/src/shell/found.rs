@@ -49,7 +49,9 @@ pub(super) enum Unfit {
 pub(super) fn changes(folder: &Folder, before: &BTreeMap<String, Copied>) -> Result<Changes, Unfit> {
     let found = folder.find(MOST_ENTRIES, MAX_DEPTH)?;
     if found.is_cut {
-        let words = format!("it left more than {MOST_ENTRIES} files, or folders more than {MAX_DEPTH} deep");
+        let words = format!(
+            "it left more than {MOST_ENTRIES} files, or folders more than {MAX_DEPTH} deep, or with names that are too long"
+        );
         return Err(Unfit::OverLimit(words));
     }
     let mut changes = Changes { skipped: found.skipped, files: Vec::new() };
@@ -104,7 +106,9 @@ mod tests {
 
     /// A folder with these files, and what is known of them.
     fn copied(files: &[(&str, &str)]) -> (Folder, BTreeMap<String, Copied>) {
-        let folder = Sandbox::new(Settings::default()).folder().expect("a folder");
+        let sandbox = Sandbox::new(Settings::default());
+        let place = futures::executor::block_on(sandbox.place());
+        let folder = sandbox.folder(place).expect("a folder");
         let copy = |(path, content): &(&str, &str)| {
             let file = FileAt {
                 path: FilePath::parse(path).expect("a path"),

@@ -1,19 +1,17 @@
 //! Commits what a command changed, under the versions that it was given.
 
+use std::sync::atomic::Ordering;
+
 use answerable_core::tool::{Attempt, ErrorCode, Output};
 use answerable_core::workspace::FilePath;
 use answerable_ports::{
     Author, Came, Change, Expected, FilesCommitted, NewContent, StoreError, StoredArtifact, WorkspaceCommit,
 };
 use answerable_sandbox::Ended;
-use futures::{StreamExt, TryStreamExt, stream};
 
 use super::bring::{Copy, blocking};
 use super::found::{Changed, Changes, Unfit, changes};
 use super::{Done, One, broken, not_asked, refused, told};
-
-/// Files that are asked about at once.
-const AT_ONCE: usize = 8;
 
 impl One<'_> {
     /// The command ended by itself.
@@ -34,6 +32,7 @@ impl One<'_> {
         if let Some(words) = self.clash(&found).await? {
             return self.not_kept(code, ended, ErrorCode::Conflict, &words);
         }
+        self.may_have_acted.store(true, Ordering::Relaxed);
         let committed = self.files().commit(self.commit(found, output.clone())).await.map_err(maybe_done)?;
         match committed {
             FilesCommitted::Stored { .. } => Ok(self.answer(&output)),
@@ -57,14 +56,18 @@ impl One<'_> {
     /// It would change a file that somebody changed since the run last saw it, whatever the command was given.
     async fn clash(&self, found: &Changes) -> Done<Option<String>> {
         let known = |file: &Changed| Some((file.path.clone(), file.before.as_ref()?.version));
-        let files: Vec<(FilePath, i64)> = found.files.iter().filter_map(known).collect();
-        let clashes = stream::iter(files).map(|(path, version)| async move {
-            let seen = self.files().seen(self.workspace(), self.call.run_id, &path).await;
-            let clash = seen.map_err(not_asked)?.may_edit(version).err();
-            Ok::<_, Attempt>(clash.map(|clash| format!("{path}: {clash}")))
+        let (paths, versions): (Vec<FilePath>, Vec<i64>) = found.files.iter().filter_map(known).unzip();
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        let seen = self.files().seen_many(self.workspace(), self.call.run_id, &paths).await;
+        let seen = seen.map_err(not_asked)?;
+        let mut clashes = paths.iter().zip(versions).zip(seen).filter_map(|((path, version), seen)| {
+            // A file that the run never saw was shown to the command, of just this version.
+            let clash = seen.may_edit(version).err()?;
+            Some(format!("{path}: {clash}"))
         });
-        let clashes: Vec<Option<String>> = clashes.buffered(AT_ONCE).try_collect().await?;
-        Ok(clashes.into_iter().flatten().next())
+        Ok(clashes.next())
     }
 
     fn commit(&self, found: Changes, output: String) -> WorkspaceCommit {

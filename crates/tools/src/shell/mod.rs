@@ -15,6 +15,7 @@ mod off;
 mod told;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use answerable_core::agent::ShellSpec;
@@ -33,9 +34,9 @@ use off::Off;
 /// What a command may write beside a full workspace, in bytes: what it needs on its way and deletes.
 const ROOM: u64 = 256 << 20;
 /// Of its time, what is kept for committing changes: this part of it,
-const COMMIT_PART: u32 = 10;
-/// and no more than this.
-const COMMIT_TIME: Duration = Duration::from_secs(3);
+const COMMIT_PART: u32 = 5;
+/// and no more than this: as many contents as a command may change are put into an object storage of middling speed.
+const COMMIT_TIME: Duration = Duration::from_secs(20);
 
 /// Runs tools of kind `shell`.
 #[derive(Clone)]
@@ -61,14 +62,11 @@ impl ToolExecutor for ShellTools {
         let whole = Duration::from_millis(call.tool.timeout_ms());
         let spec = call.tool.shell.clone().unwrap_or_default();
         let ends = Instant::now() + whole;
-        let one = One { tools: self, call, spec, ends, commit_time: (whole / COMMIT_PART).min(COMMIT_TIME) };
+        let commit_time = (whole / COMMIT_PART).min(COMMIT_TIME);
+        let one = One { tools: self, call, spec, ends, commit_time, may_have_acted: AtomicBool::new(false) };
         match timeout_at(ends, one.run()).await {
             Ok(done) => done.unwrap_or_else(Came::from),
-            // It may be on its way into the database.
-            Err(_) => {
-                let message = format!("not done within {} ms", call.tool.timeout_ms());
-                Attempt::Unclear(ErrorCode::Timeout, message).into()
-            }
+            Err(_) => one.late().into(),
         }
     }
 
@@ -89,19 +87,23 @@ struct One<'c> {
     /// When the tool's time is up.
     ends: Instant,
     commit_time: Duration,
+    /// Its changes are on their way into the database, or it runs and has the network.
+    may_have_acted: AtomicBool,
 }
 
 impl One<'_> {
     async fn run(&self) -> Done {
+        // First of all: it is called off once, whenever that is.
+        let under_way = self.tools.off.begin(self.call.call_id);
         let command = self.command()?;
         let before = self.files().outcome(self.call.tenant_id, self.call.call_id).await.map_err(not_asked)?;
         if let Some(outcome) = before {
             return Ok(self.answer(&outcome.output));
         }
-        let under_way = self.tools.off.begin(self.call.call_id);
         let (copy, ended) = tokio::select! {
-            ran = self.run_command(command) => ran?,
+            biased;
             () = under_way.called_off() => return Err(self.called_off()),
+            ran = self.run_command(command) => ran?,
         };
         match ended.how {
             How::Stopped(stop) => Err(self.stopped(stop, &ended)),
@@ -114,19 +116,34 @@ impl One<'_> {
         let busy = || Attempt::NotDone(ErrorCode::RateLimited, "all sandboxes are in use".into(), None);
         let last = self.ends.checked_sub(self.commit_time).unwrap_or(self.ends);
         let place = timeout_at(last, self.tools.sandbox.place()).await.map_err(|_| busy())?;
-        let copy = self.bring().await?;
+        let copy = timeout_at(last, self.bring(place)).await.map_err(|_| not_ready())??;
         let order = Order { command, network: self.spec.network, limits: self.limits()? };
-        let ended = self.tools.sandbox.run(place, Arc::clone(&copy.folder), order).await;
+        self.may_have_acted.store(self.spec.network, Ordering::Relaxed);
+        let ended = self.tools.sandbox.run(Arc::clone(&copy.folder), order).await;
         Ok((copy, ended.map_err(|fault| self.not_run(&fault))?))
     }
 
     fn called_off(&self) -> Attempt {
         let words = "it was called off; no file was changed".to_owned();
-        if self.spec.network {
+        if self.may_have_acted() {
             Attempt::Unclear(ErrorCode::Cancelled, words)
         } else {
             Attempt::Refused(ErrorCode::Cancelled, words)
         }
+    }
+
+    /// Its time is up while it was still at something.
+    fn late(&self) -> Attempt {
+        let message = format!("not done within {} ms", self.call.tool.timeout_ms());
+        if self.may_have_acted() {
+            Attempt::Unclear(ErrorCode::Timeout, message)
+        } else {
+            Attempt::NotDone(ErrorCode::Timeout, format!("{message}; no file was changed"), None)
+        }
+    }
+
+    fn may_have_acted(&self) -> bool {
+        self.may_have_acted.load(Ordering::Relaxed)
     }
 
     fn files(&self) -> &dyn WorkspaceStore {
@@ -153,8 +170,7 @@ impl One<'_> {
     fn limits(&self) -> Done<Limits> {
         let left = self.ends.saturating_duration_since(Instant::now()).saturating_sub(self.commit_time);
         if left.is_zero() {
-            let message = "the copy of the workspace was not ready in time; nothing ran";
-            return Err(Attempt::NotDone(ErrorCode::Timeout, message.into(), None));
+            return Err(not_ready());
         }
         // An integer may be written as 2.0 or 5e2.
         let ms = |value: &Value| value.as_u64().or_else(|| value.as_f64().map(|ms| ms as u64));
@@ -194,6 +210,11 @@ impl One<'_> {
         let (code, words) = told::stopped(stop, &self.spec, ended);
         if self.spec.network { Attempt::Unclear(code, words) } else { Attempt::Refused(code, words) }
     }
+}
+
+fn not_ready() -> Attempt {
+    let message = "the copy of the workspace was not ready in time; nothing ran";
+    Attempt::NotDone(ErrorCode::Timeout, message.into(), None)
 }
 
 fn refused(code: ErrorCode, message: impl Into<String>) -> Attempt {

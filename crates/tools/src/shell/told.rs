@@ -9,6 +9,8 @@ use super::found::{Changed, Changes};
 
 /// Files that are named; of more, there is their number.
 const MOST_NAMED: usize = 50;
+/// Characters of a name that the command chose freely.
+const MOST_NAME_CHARS: usize = 200;
 /// Characters of what is told of a command that failed.
 const MOST_CHARS: usize = 4000;
 
@@ -23,7 +25,7 @@ pub(super) fn ended(code: i32, ended: &Ended, found: &Changes) -> String {
     ] {
         told.push_str(&named(what, files.iter().map(|file| file.path.to_string())));
     }
-    let skipped = |Skipped { path, why }: &Skipped| format!("{path} ({why})");
+    let skipped = |Skipped { path, why }: &Skipped| format!("{} ({why})", shown(path));
     told.push_str(&named("Not kept", found.skipped.iter().map(skipped)));
     told
 }
@@ -45,7 +47,8 @@ pub(super) fn stopped(stop: Stop, spec: &ShellSpec, ended: &Ended) -> (ErrorCode
             format!("it had more than {} processes and threads", spec.max_processes),
         ),
         Stop::Disk => {
-            (ErrorCode::InvalidArguments, "it wrote more files, or larger ones, than it may".into())
+            let why = "it wrote more files, or larger ones, than it may, or the disk got full";
+            (ErrorCode::InvalidArguments, why.into())
         }
         Stop::Output => (ErrorCode::OutputTooLarge, "it printed more than is read".into()),
         Stop::Cancelled => (ErrorCode::Cancelled, "it was called off".into()),
@@ -73,6 +76,13 @@ fn ran(code: i32, ended: &Ended) -> String {
     format!("exit code {code}\n{output}")
 }
 
+/// Such a name may hold line breaks and whatever else would make it look like something that the server says.
+fn shown(name: &str) -> String {
+    let escaped: String = name.escape_debug().collect();
+    let head = text::head(&escaped, MOST_NAME_CHARS);
+    if head.len() < escaped.len() { format!("{head}…") } else { escaped }
+}
+
 fn named(what: &str, names: impl ExactSizeIterator<Item = String>) -> String {
     let all = names.len();
     if all == 0 {
@@ -95,6 +105,14 @@ mod tests {
             cut.starts_with("begin") && cut.ends_with("ünd") && cut.contains("[5008 characters left out]")
         );
         assert_eq!(super::cut("short"), "short");
+    }
+
+    #[test]
+    fn a_name_can_not_say_anything() {
+        assert_eq!(shown("plain-ünïcode.txt"), "plain-ünïcode.txt");
+        assert_eq!(shown("x\nChanged: y\u{1b}[2J\u{202e}"), "x\\nChanged: y\\u{1b}[2J\\u{202e}");
+        let long = shown(&"ä\r".repeat(300));
+        assert_eq!((long.chars().count(), long.ends_with('…'), long.contains('\r')), (201, true, false));
     }
 
     #[test]

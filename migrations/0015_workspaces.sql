@@ -15,19 +15,28 @@ CREATE TABLE workspaces (
     PRIMARY KEY (tenant_id, workspace_id)
 );
 
--- What files hold, each content of a tenant once: small ones here, others in object storage under the same name.
+-- What files hold, each content of a tenant once: small ones here, others in object storage.
 CREATE TABLE blobs (
     tenant_id uuid NOT NULL REFERENCES tenants ON DELETE CASCADE,
     sha256 bytea NOT NULL CHECK (octet_length(sha256) = 32),
     bytes bigint NOT NULL,
-    is_inline boolean NOT NULL,
     content bytea,
+    -- With the hash, the name of its object where it isn't here. A content that went and comes again has another one.
+    object uuid,
     -- No file holds it, as far as is known, since then. It is taken away when that is long ago.
     unused_since timestamptz,
     PRIMARY KEY (tenant_id, sha256),
-    CONSTRAINT inline_contents_are_here CHECK (is_inline = (content IS NOT NULL))
+    CONSTRAINT contents_are_in_one_place CHECK (num_nonnulls(content, object) = 1)
 );
 CREATE INDEX blobs_unused ON blobs (unused_since) WHERE unused_since IS NOT NULL;
+CREATE INDEX blobs_unused_of_tenant ON blobs (tenant_id) INCLUDE (bytes) WHERE unused_since IS NOT NULL AND object IS NOT NULL;
+
+-- Objects whose contents' rows are gone already. Each row goes when the object has.
+CREATE TABLE gone_objects (
+    object uuid PRIMARY KEY,
+    tenant_id uuid NOT NULL,
+    sha256 bytea NOT NULL
+);
 
 CREATE TABLE workspace_files (
     tenant_id uuid NOT NULL,
@@ -84,22 +93,24 @@ DO $$
 DECLARE
     t text;
 BEGIN
-    FOREACH t IN ARRAY ARRAY['workspaces', 'blobs', 'workspace_files', 'workspace_seen', 'workspace_calls', 'gone_tenants'] LOOP
+    FOREACH t IN ARRAY ARRAY['workspaces', 'blobs', 'workspace_files', 'workspace_seen', 'workspace_calls', 'gone_tenants',
+        'gone_objects'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
         EXECUTE format('CREATE POLICY own_tenant ON %I TO answerable_app USING (tenant_id = app_tenant()) WITH CHECK (tenant_id = app_tenant())', t);
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO answerable_app', t);
     END LOOP;
     -- Sweeping crosses tenants: it sees what is used by whom, never what is in it.
-    FOREACH t IN ARRAY ARRAY['blobs', 'workspace_files', 'gone_tenants'] LOOP
+    FOREACH t IN ARRAY ARRAY['blobs', 'workspace_files', 'gone_tenants', 'gone_objects'] LOOP
         EXECUTE format('CREATE POLICY every_tenant ON %I TO answerable_system USING (true) WITH CHECK (true)', t);
     END LOOP;
 END
 $$;
 GRANT USAGE ON SEQUENCE workspace_seen_ord TO answerable_app;
-GRANT SELECT (tenant_id, sha256, is_inline, unused_since), UPDATE (unused_since), DELETE ON blobs TO answerable_system;
+GRANT SELECT (tenant_id, sha256, object, unused_since), UPDATE (unused_since), DELETE ON blobs TO answerable_system;
 GRANT SELECT (tenant_id, sha256) ON workspace_files TO answerable_system;
 GRANT SELECT, DELETE ON gone_tenants TO answerable_system;
+GRANT SELECT, INSERT, DELETE ON gone_objects TO answerable_system;
 
 -- The runs whose history a run has: its own, those that it stands on, those of its thread that had ended before it came.
 CREATE FUNCTION known_runs(p_tenant uuid, p_run uuid) RETURNS TABLE (run_id uuid)
@@ -112,10 +123,11 @@ AS $$
     WHERE own.tenant_id = p_tenant AND own.run_id = p_run AND r.finished_at IS NOT NULL
 $$;
 
--- Whether a thread that is not deleted, or a run without one, has the workspace.
+-- Whether anybody has the workspace: a thread that is not deleted; or, where no thread ever had it, a run.
 CREATE FUNCTION workspace_is_somebodys(p_tenant uuid, p_workspace uuid) RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
     SELECT EXISTS (SELECT FROM threads t WHERE t.tenant_id = p_tenant AND t.workspace_id = p_workspace AND t.deleted_at IS NULL)
-        OR EXISTS (SELECT FROM runs r WHERE r.tenant_id = p_tenant AND r.workspace_id = p_workspace AND r.thread_id IS NULL)
+        OR (EXISTS (SELECT FROM runs r WHERE r.tenant_id = p_tenant AND r.workspace_id = p_workspace)
+            AND NOT EXISTS (SELECT FROM threads t WHERE t.tenant_id = p_tenant AND t.workspace_id = p_workspace))
 $$;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use answerable_blobs::{BlobPlace, Blobs};
 use answerable_core::id::TenantId;
-use answerable_ports::{BlobHash, BlobStore as _, StoreError};
+use answerable_ports::{BlobHash, BlobName, BlobStore as _, StoreError};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -18,6 +18,10 @@ use uuid::Uuid;
 struct Far {
     objects: BTreeMap<String, Bytes>,
     requests: Vec<String>,
+}
+
+fn named(number: u8) -> BlobName {
+    BlobName { hash: BlobHash([number; 32]), object: Uuid::from_u128(7) }
 }
 
 type Shared = Arc<Mutex<Far>>;
@@ -114,10 +118,10 @@ async fn contents_come_and_go() {
     let (url, far) = serve().await;
     let blobs = Blobs::new(place(&url, "me")).expect("a place");
     let (a, b) = (TenantId(Uuid::from_u128(1)), TenantId(Uuid::from_u128(2)));
-    let [one, two] = [BlobHash([1; 32]), BlobHash([2; 32])];
+    let [one, two] = [named(1), named(2)];
     assert_eq!(blobs.get(a, one, 9).await.expect("an answer"), None);
-    for (tenant, hash) in [(a, one), (a, two), (b, one)] {
-        blobs.put(tenant, hash, Bytes::from_static(b"large")).await.expect("kept");
+    for (tenant, name) in [(a, one), (a, two), (b, one)] {
+        blobs.put(tenant, name, Bytes::from_static(b"large")).await.expect("kept");
     }
     let name = format!("/files/answerable/of/{}/01/{one}", a.0);
     assert!(far.lock().expect("nobody panicked").objects.contains_key(&name), "{name}");
@@ -137,9 +141,9 @@ async fn a_storage_that_refuses_is_away() {
     let (url, _far) = serve().await;
     let blobs = Blobs::new(place(&url, "nobody")).expect("a place");
     let tenant = TenantId(Uuid::from_u128(1));
-    let refused = blobs.get(tenant, BlobHash([1; 32]), 9).await;
+    let refused = blobs.get(tenant, named(1), 9).await;
     assert!(matches!(refused, Err(StoreError::Away(_))), "{refused:?}");
-    let refused = blobs.put(tenant, BlobHash([1; 32]), Bytes::from_static(b"x")).await;
+    let refused = blobs.put(tenant, named(1), Bytes::from_static(b"x")).await;
     let Err(StoreError::Away(why)) = refused else { panic!("{refused:?}") };
     assert!(!why.contains("hidden"), "{why}");
 }

@@ -3,6 +3,8 @@
 //! A version is the workspace's counter at the write that made it, so no version of a path ever comes twice. What a run
 //! changes names the version that it is based on; if that is no longer the present one, nothing is changed.
 
+use std::slice;
+
 use answerable_core::id::{ArtifactId, CallId, RunId, TenantId, WorkspaceId};
 use answerable_core::workspace::{FilePath, Seen};
 use async_trait::async_trait;
@@ -11,6 +13,9 @@ use chrono::{DateTime, Utc};
 
 use crate::blobs::BlobHash;
 use crate::store::StoreError;
+
+/// Bytes of all contents together that [`WorkspaceStore::contents`] gives at once; a single one may be larger.
+pub const CONTENTS_AT_ONCE: u64 = 8 << 20;
 
 /// Whose files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +146,18 @@ pub enum FilesCommitted {
     NoWorkspace,
 }
 
+/// How many of these files, from the first on, [`WorkspaceStore::contents`] gives at once.
+#[must_use]
+pub fn given_at_once(files: &[FileAt]) -> usize {
+    let mut room = CONTENTS_AT_ONCE;
+    let fits = |file: &&FileAt| {
+        let left = room.checked_sub(file.bytes);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    files.iter().take_while(fits).count().max(1).min(files.len())
+}
+
 /// Files, as the tools and the API see them.
 #[async_trait]
 pub trait WorkspaceStore: Send + Sync {
@@ -159,12 +176,32 @@ pub trait WorkspaceStore: Send + Sync {
     /// All files of one moment, in the order of their paths' bytes: no more than a workspace may hold.
     async fn snapshot(&self, workspace: Workspace) -> Result<Vec<FileAt>, StoreError>;
 
-    /// What a file holds. The content of a version that was replaced is kept for a while.
-    async fn content(&self, tenant: TenantId, file: &FileAt) -> Result<Bytes, StoreError>;
+    /// What the first of these files hold, in their order: as many as [`CONTENTS_AT_ONCE`] has room for, and always one.
+    /// Who needs the rest asks again for that. The content of a version that was replaced is kept for a while.
+    async fn contents(&self, tenant: TenantId, files: &[FileAt]) -> Result<Vec<Bytes>, StoreError>;
 
-    /// What the run knows of a path: what it last read or wrote there; else what the last run of the workspace did, for
-    /// a run knows the history of those before it.
-    async fn seen(&self, workspace: Workspace, run: RunId, path: &FilePath) -> Result<Seen, StoreError>;
+    /// What one file holds.
+    async fn content(&self, tenant: TenantId, file: &FileAt) -> Result<Bytes, StoreError> {
+        let held = self.contents(tenant, slice::from_ref(file)).await?;
+        held.into_iter()
+            .next()
+            .ok_or_else(|| StoreError::Broken(format!("the content {} is not given", file.hash)))
+    }
+
+    /// What the run knows of each of these paths, in their order: what it last read or wrote there; else what the last
+    /// run of the workspace did, for a run knows the history of those before it.
+    async fn seen_many(
+        &self,
+        workspace: Workspace,
+        run: RunId,
+        paths: &[FilePath],
+    ) -> Result<Vec<Seen>, StoreError>;
+
+    /// What the run knows of one path.
+    async fn seen(&self, workspace: Workspace, run: RunId, path: &FilePath) -> Result<Seen, StoreError> {
+        let seen = self.seen_many(workspace, run, slice::from_ref(path)).await?;
+        seen.into_iter().next().ok_or_else(|| StoreError::Broken(format!("nothing is told of {path}")))
+    }
 
     /// The run was shown the file of this version, or (`None`) that there is no file.
     async fn saw(

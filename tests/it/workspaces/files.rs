@@ -57,7 +57,11 @@ async fn changes_can_be_bound_to_what_is_there() {
     put(("if-match", "\"1\", \"2\""), "three").await.refused_at("/header/if-match");
     put(("if-none-match", "\"2\""), "three").await.refused_at("/header/if-none-match");
     assert_eq!(read(&world.client, &id, "a.txt").await, "two");
+    let unless = world.client.delete(&path(&id, "a.txt")).header("if-none-match", "*");
+    unless.await.refused_at("/header/if-none-match");
     world.client.delete(&path(&id, "a.txt")).header("if-match", "\"2\"").await.is(204);
+    let unless = world.client.delete(&path(&id, "a.txt")).header("if-none-match", "*");
+    unless.await.refused_at("/header/if-none-match");
     world.client.delete(&path(&id, "a.txt")).await.refused(404, "not_found");
     world
         .client

@@ -1,6 +1,7 @@
 //! Files of workspaces: shared by the runs of a thread and by clients, with versions, within bounds.
 
 mod conflicts;
+mod crashes;
 mod files;
 mod going;
 mod large;

@@ -88,6 +88,9 @@ async fn remove(
     name: FileName,
     Precondition(wanted): Precondition,
 ) -> Result<Answer, Problem> {
+    if wanted == Some(Expected::Absent) {
+        return Err(Problem::invalid_at("/header/if-none-match", "does not go with DELETE"));
+    }
     let workspace = known(&state, &tenant, name.workspace_id).await?;
     if wanted.is_none() && state.config.workspaces.file(workspace, &name.path).await?.is_none() {
         return Err(Problem::not_found());

@@ -1,16 +1,10 @@
-//! Files that go with what had them, copies for runs that stand on others, and contents that nothing holds any more.
+//! Files that go with what had them, and copies for runs that stand on others.
 
-use answerable_core::id::TenantId;
 use uuid::Uuid;
 
-use super::Workspaces;
-use super::files::read_hash;
 use crate::Result;
 use crate::error::store_error;
-use crate::tx::{SystemTx, TenantTx};
-
-/// Contents that go in one transaction.
-const BATCH: i64 = 100;
+use crate::tx::TenantTx;
 
 impl TenantTx {
     /// Workspaces of these runs that are no thread's.
@@ -91,7 +85,7 @@ impl TenantTx {
         for statement in [
             sqlx::query!(
                 "INSERT INTO gone_tenants (tenant_id)
-                 SELECT $1 WHERE EXISTS (SELECT FROM blobs WHERE tenant_id = $1 AND NOT is_inline)",
+                 SELECT $1 WHERE EXISTS (SELECT FROM blobs WHERE tenant_id = $1 AND object IS NOT NULL)",
                 tenant
             ),
             // Files before their contents, which go with the tenant.
@@ -135,111 +129,5 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         Ok(())
-    }
-}
-
-impl Workspaces {
-    /// Takes away contents that no file has held for a day, and what tenants left behind that are gone; at most `batches`
-    /// small transactions. Gives how many contents went. Several servers may do it at once.
-    ///
-    /// # Errors
-    /// The database or the object storage is away. What went until then is gone.
-    pub async fn sweep(&self, batches: u32) -> Result<u64> {
-        let mut gone = 0;
-        for _ in 0..batches {
-            let (found, swept) = self.sweep_some().await?;
-            gone += swept;
-            if found < BATCH.unsigned_abs() {
-                break;
-            }
-        }
-        self.sweep_tenants().await?;
-        Ok(gone)
-    }
-
-    /// One batch: how many were marked, and how many of them went.
-    async fn sweep_some(&self) -> Result<(u64, u64)> {
-        let mut tx = self.store.system().await?;
-        let marked = tx.blobs_marked().await?;
-        let mut gone = 0;
-        for blob in &marked {
-            if !tx.blob_delete_if_unused(blob).await? {
-                continue;
-            }
-            gone += 1;
-            if !blob.is_inline {
-                self.blobs.remove(TenantId(blob.tenant_id), read_hash(&blob.sha256)?).await?;
-            }
-        }
-        tx.commit().await?;
-        Ok((marked.len() as u64, gone))
-    }
-
-    async fn sweep_tenants(&self) -> Result<()> {
-        let mut tx = self.store.system().await?;
-        let tenants =
-            sqlx::query_scalar!("SELECT tenant_id FROM gone_tenants ORDER BY gone_at LIMIT $1", BATCH)
-                .fetch_all(tx.conn())
-                .await
-                .map_err(store_error)?;
-        for tenant in &tenants {
-            self.blobs.remove_all(TenantId(*tenant)).await?;
-        }
-        // Later than any write that was under way when the tenant went.
-        sqlx::query!(
-            "DELETE FROM gone_tenants WHERE tenant_id = ANY($1) AND gone_at < now() - interval '1 day'",
-            &tenants
-        )
-        .execute(tx.conn())
-        .await
-        .map_err(store_error)?;
-        tx.commit().await
-    }
-}
-
-/// A content that is taken for unused.
-struct Marked {
-    tenant_id: Uuid,
-    sha256: Vec<u8>,
-    is_inline: bool,
-}
-
-impl SystemTx {
-    /// Locks some that nobody else is at.
-    async fn blobs_marked(&mut self) -> Result<Vec<Marked>> {
-        sqlx::query_as!(
-            Marked,
-            "SELECT tenant_id, sha256, is_inline FROM blobs WHERE unused_since < now() - interval '1 day'
-             ORDER BY unused_since LIMIT $1 FOR UPDATE SKIP LOCKED",
-            BATCH,
-        )
-        .fetch_all(self.conn())
-        .await
-        .map_err(store_error)
-    }
-
-    /// `false`: a file holds it after all, and the mark is taken away.
-    async fn blob_delete_if_unused(&mut self, blob: &Marked) -> Result<bool> {
-        let gone = sqlx::query!(
-            "DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = $2 AND NOT EXISTS (
-                 SELECT FROM workspace_files f WHERE f.tenant_id = b.tenant_id AND f.sha256 = b.sha256)",
-            blob.tenant_id,
-            blob.sha256,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        if gone.rows_affected() > 0 {
-            return Ok(true);
-        }
-        sqlx::query!(
-            "UPDATE blobs SET unused_since = NULL WHERE tenant_id = $1 AND sha256 = $2",
-            blob.tenant_id,
-            blob.sha256,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(false)
     }
 }

@@ -1,12 +1,16 @@
 //! Workspaces: versioned files, as rows and contents that are named by their hash.
 //!
 //! `files` reads, `seen` knows what runs have seen and what their calls did, `write` makes changes under the workspace's
-//! lock, `contents` keeps what files hold, `going` forgets and copies.
+//! lock, `foreseen` knows before that they can't be made, `bounds` how much there may be, `contents` keeps what files hold,
+//! `going` forgets and copies, `sweep` takes away what nobody needs any more.
 
+mod bounds;
 mod contents;
 mod files;
+mod foreseen;
 mod going;
 mod seen;
+mod sweep;
 mod write;
 
 use std::sync::Arc;
@@ -14,7 +18,7 @@ use std::sync::Arc;
 use answerable_core::id::{ArtifactId, CallId, RunId, TenantId};
 use answerable_core::workspace::{FilePath, MAX_FILES, Seen};
 use answerable_ports::{
-    Author, BlobStore, CallOutcome, FileAt, FilesCommitted, Workspace, WorkspaceCommit, WorkspaceStore,
+    BlobStore, CallOutcome, FileAt, FilesCommitted, Workspace, WorkspaceCommit, WorkspaceStore, given_at_once,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -65,12 +69,12 @@ impl WorkspaceStore for Workspaces {
         self.list(workspace, "", None, most).await
     }
 
-    async fn content(&self, tenant: TenantId, file: &FileAt) -> Result<Bytes> {
-        self.content_load(tenant, file).await
+    async fn contents(&self, tenant: TenantId, files: &[FileAt]) -> Result<Vec<Bytes>> {
+        self.contents_load(tenant, &files[..given_at_once(files)]).await
     }
 
-    async fn seen(&self, workspace: Workspace, run: RunId, path: &FilePath) -> Result<Seen> {
-        self.store.tenant(workspace.tenant_id).await?.file_seen(workspace.workspace_id.0, run, path).await
+    async fn seen_many(&self, workspace: Workspace, run: RunId, paths: &[FilePath]) -> Result<Vec<Seen>> {
+        self.store.tenant(workspace.tenant_id).await?.files_seen(workspace.workspace_id.0, run, paths).await
     }
 
     async fn saw(
@@ -91,17 +95,19 @@ impl WorkspaceStore for Workspaces {
 
     async fn commit(&self, commit: WorkspaceCommit) -> Result<FilesCommitted> {
         let tenant = commit.workspace.tenant_id;
-        if let Some(fault) = write::too_large(&commit) {
+        if let Some(fault) = bounds::too_large(&commit) {
             return Ok(FilesCommitted::OverLimit(fault));
         }
-        if let Author::Call { call_id, .. } = &commit.by
-            && let Some(outcome) = self.outcome(tenant, *call_id).await?
-        {
-            return Ok(FilesCommitted::Repeated(outcome));
+        let workspace = commit.workspace.workspace_id.0;
+        let changes = contents::contents_name(&commit.changes).await?;
+        let foreseen =
+            self.store.tenant(tenant).await?.files_foresee(workspace, &commit.by, &changes).await?;
+        if let Some(foreseen) = foreseen {
+            return Ok(foreseen);
         }
-        let changes = self.contents_keep(tenant, &commit.changes).await?;
+        self.contents_keep(tenant, &changes).await?;
         let mut tx = self.store.tenant(tenant).await?;
-        let committed = tx.files_commit(commit.workspace.workspace_id.0, &commit.by, &changes).await?;
+        let committed = tx.files_commit(workspace, &commit.by, &changes).await?;
         if matches!(committed, FilesCommitted::Stored { .. }) {
             tx.commit().await?;
         }

@@ -1,5 +1,7 @@
 //! What runs have seen, what their calls did, and which artifacts they know of.
 
+use std::collections::HashMap;
+
 use answerable_core::id::{ArtifactId, CallId, RunId};
 use answerable_core::workspace::{FilePath, Seen};
 use answerable_ports::CallOutcome;
@@ -11,26 +13,35 @@ use crate::error::store_error;
 use crate::tx::TenantTx;
 
 impl TenantTx {
-    /// What a run last saw of a path; else what the runs whose history it has did.
-    pub(super) async fn file_seen(&mut self, workspace: Uuid, run: RunId, path: &FilePath) -> Result<Seen> {
+    /// What a run last saw of each path; else what the runs whose history it has did.
+    pub(super) async fn files_seen(
+        &mut self,
+        workspace: Uuid,
+        run: RunId,
+        paths: &[FilePath],
+    ) -> Result<Vec<Seen>> {
         let tenant = self.tenant();
-        let row = sqlx::query_scalar!(
-            "SELECT version FROM workspace_seen
-             WHERE tenant_id = $1 AND workspace_id = $2 AND path = $3 AND run_id IN (SELECT known_runs($1, $4))
-             ORDER BY run_id = $4 DESC, ord DESC LIMIT 1",
+        let names: Vec<String> = paths.iter().map(FilePath::to_string).collect();
+        let rows = sqlx::query!(
+            "SELECT DISTINCT ON (path) path, version FROM workspace_seen
+             WHERE tenant_id = $1 AND workspace_id = $2 AND path = ANY($3) AND run_id IN (SELECT known_runs($1, $4))
+             ORDER BY path, run_id = $4 DESC, ord DESC",
             tenant,
             workspace,
-            path.as_str(),
+            &names,
             run.0,
         )
-        .fetch_optional(self.conn())
+        .fetch_all(self.conn())
         .await
         .map_err(store_error)?;
-        Ok(match row {
+        let known: HashMap<&str, Option<i64>> =
+            rows.iter().map(|row| (row.path.as_str(), row.version)).collect();
+        let seen = |path: &FilePath| match known.get(path.as_str()) {
             None => Seen::Never,
             Some(None) => Seen::Absent,
-            Some(Some(version)) => Seen::Version(version),
-        })
+            Some(Some(version)) => Seen::Version(*version),
+        };
+        Ok(paths.iter().map(seen).collect())
     }
 
     /// A run saw these versions of these paths; no version: no file.

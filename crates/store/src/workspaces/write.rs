@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use answerable_core::workspace::{MAX_FILE_BYTES, MAX_FILES, MAX_WORKSPACE_BYTES};
-use answerable_ports::{Author, Expected, FileAt, FilesCommitted, WorkspaceCommit};
+use answerable_ports::{Author, Expected, FileAt, FilesCommitted};
 use uuid::Uuid;
 
+use super::bounds::Growth;
 use super::contents::{Kept, Ready, length};
 use super::files::{FileRow, read_path};
 use crate::Result;
@@ -17,22 +17,8 @@ use crate::tx::TenantTx;
 const TEXT: &str = "text/plain; charset=utf-8";
 const BINARY: &str = "application/octet-stream";
 
-/// What of a commit is too large for any workspace, in words.
-pub(super) fn too_large(commit: &WorkspaceCommit) -> Option<String> {
-    let large = commit.changes.iter().find(|change| {
-        change.content.as_ref().is_some_and(|content| content.bytes.len() as u64 > MAX_FILE_BYTES)
-    });
-    match large {
-        Some(change) => Some(format!("{} would be larger than {MAX_FILE_BYTES} bytes", change.path)),
-        None if commit.changes.len() as u64 > 2 * MAX_FILES => {
-            Some(format!("more than {} files would change at once", 2 * MAX_FILES))
-        }
-        None => None,
-    }
-}
-
 /// What there is of the paths that are to change.
-type Present = BTreeMap<String, FileAt>;
+pub(super) type Present = BTreeMap<String, FileAt>;
 
 impl TenantTx {
     /// Makes changes, or says why not; then the transaction must not be committed.
@@ -76,18 +62,7 @@ impl TenantTx {
             .execute(self.conn())
             .await
             .map_err(store_error)?;
-        let thread = sqlx::query!(
-            "SELECT FROM threads WHERE tenant_id = $1 AND workspace_id = $2 AND deleted_at IS NULL FOR SHARE",
-            tenant,
-            workspace,
-        );
-        let run = sqlx::query!(
-            "SELECT FROM runs WHERE tenant_id = $1 AND workspace_id = $2 AND thread_id IS NULL LIMIT 1 FOR KEY SHARE",
-            tenant,
-            workspace,
-        );
-        let threads = thread.execute(self.conn()).await.map_err(store_error)?.rows_affected();
-        if threads == 0 && run.execute(self.conn()).await.map_err(store_error)?.rows_affected() == 0 {
+        if !self.owner_lock(workspace).await? {
             return Ok(None);
         }
         sqlx::query!(
@@ -108,7 +83,29 @@ impl TenantTx {
         .map_err(store_error)
     }
 
-    async fn files_present(&mut self, workspace: Uuid, changes: &[Ready<'_>]) -> Result<Present> {
+    /// Locks who has the workspace, as `workspace_is_somebodys` has it: its thread, or a run that nobody called.
+    async fn owner_lock(&mut self, workspace: Uuid) -> Result<bool> {
+        let tenant = self.tenant();
+        let thread = sqlx::query!(
+            "SELECT FROM threads WHERE tenant_id = $1 AND workspace_id = $2 AND deleted_at IS NULL FOR SHARE",
+            tenant,
+            workspace,
+        );
+        if thread.execute(self.conn()).await.map_err(store_error)?.rows_affected() > 0 {
+            return Ok(true);
+        }
+        let run = sqlx::query!(
+            "SELECT FROM runs r WHERE tenant_id = $1 AND workspace_id = $2
+                 AND NOT EXISTS (SELECT FROM children c WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id)
+                 AND NOT EXISTS (SELECT FROM threads t WHERE t.tenant_id = $1 AND t.workspace_id = $2)
+             LIMIT 1 FOR KEY SHARE OF r",
+            tenant,
+            workspace,
+        );
+        Ok(run.execute(self.conn()).await.map_err(store_error)?.rows_affected() > 0)
+    }
+
+    pub(super) async fn files_present(&mut self, workspace: Uuid, changes: &[Ready<'_>]) -> Result<Present> {
         let tenant = self.tenant();
         let paths: Vec<String> = changes.iter().map(|change| change.path.to_string()).collect();
         let rows = sqlx::query_as!(
@@ -263,7 +260,7 @@ impl TenantTx {
     }
 }
 
-fn conflict(change: &Ready<'_>, present: &Present) -> Option<FilesCommitted> {
+pub(super) fn conflict(change: &Ready<'_>, present: &Present) -> Option<FilesCommitted> {
     let found = present.get(change.path.as_str()).map(|file| file.version);
     let is_as_expected = match change.expected {
         Expected::Anything => true,
@@ -291,33 +288,5 @@ fn media_type(kept: &Kept<'_>, present: Option<&FileAt>) -> String {
         Some(known) if known != TEXT && known != BINARY => known.to_owned(),
         _ if std::str::from_utf8(kept.bytes).is_ok_and(|text| !text.contains('\0')) => TEXT.to_owned(),
         _ => BINARY.to_owned(),
-    }
-}
-
-/// By how much a workspace grows.
-struct Growth {
-    files: i64,
-    bytes: i64,
-}
-
-impl Growth {
-    fn of(changes: &[Ready<'_>], present: &Present) -> Self {
-        let (mut files, mut bytes) = (0, 0);
-        for kept in changes.iter().filter_map(|change| change.content.as_ref()) {
-            (files, bytes) = (files + 1, bytes + length(kept.bytes));
-        }
-        for file in present.values() {
-            (files, bytes) = (files - 1, bytes - i64::try_from(file.bytes).unwrap_or(0));
-        }
-        Self { files, bytes }
-    }
-
-    /// Which bound it broke, in words. What shrinks is let be.
-    fn over(&self, files: i64, bytes: i64) -> Option<String> {
-        if self.files > 0 && files.unsigned_abs() > MAX_FILES {
-            return Some(format!("a workspace holds at most {MAX_FILES} files"));
-        }
-        (self.bytes > 0 && bytes.unsigned_abs() > MAX_WORKSPACE_BYTES)
-            .then(|| format!("a workspace holds at most {MAX_WORKSPACE_BYTES} bytes"))
     }
 }

@@ -23,25 +23,31 @@ use answerable_ports::{
     Came, PreparedCall, StoreError, StoredArtifact, ToolExecutor, Workspace, WorkspaceStore,
 };
 use async_trait::async_trait;
+use tokio::sync::Semaphore;
+
+/// Files that are looked through for patterns at once.
+const SEARCHES: usize = 4;
 
 /// Runs tools of kind `workspace`.
 #[derive(Clone)]
 pub struct WorkspaceTools {
     files: Arc<dyn WorkspaceStore>,
+    searches: Arc<Semaphore>,
 }
 
 impl WorkspaceTools {
     /// Over these files.
     #[must_use]
     pub fn new(files: Arc<dyn WorkspaceStore>) -> Self {
-        Self { files }
+        Self { files, searches: Arc::new(Semaphore::new(SEARCHES)) }
     }
 }
 
 #[async_trait]
 impl ToolExecutor for WorkspaceTools {
     async fn run(&self, call: &PreparedCall) -> Came {
-        let one = One { files: &*self.files, call, workspace: workspace_of(call) };
+        let (files, searches) = (&*self.files, &self.searches);
+        let one = One { files, searches, call, workspace: workspace_of(call) };
         let limit = Duration::from_millis(call.tool.timeout_ms());
         let done = tokio::time::timeout(limit, one.run()).await;
         done.unwrap_or_else(|_| {
@@ -62,6 +68,7 @@ type Done<T = Came> = Result<T, Attempt>;
 /// One call.
 struct One<'c> {
     files: &'c dyn WorkspaceStore,
+    searches: &'c Arc<Semaphore>,
     call: &'c PreparedCall,
     workspace: Workspace,
 }
@@ -90,6 +97,14 @@ impl One<'_> {
         });
         Came { attempt: Attempt::Succeeded(output), artifacts: kept.into_iter().collect() }
     }
+}
+
+/// Work that takes a while, where nobody else waits for it.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Done<T> + Send + 'static) -> Done<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a call broke off");
+        Err(refused(ErrorCode::Internal, "the server could not do it; nothing was changed"))
+    })
 }
 
 fn refused(code: ErrorCode, message: impl Into<String>) -> Attempt {

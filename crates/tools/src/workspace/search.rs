@@ -1,5 +1,8 @@
 //! `search_files`: lines that match a regular expression. The engine takes time that grows with the text and the pattern
-//! alone, whatever the pattern; both have bounds.
+//! alone, whatever the pattern; both have bounds, and nobody looks on for a call that is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use answerable_core::text;
 use answerable_core::tool::ErrorCode;
@@ -9,32 +12,88 @@ use bytes::Bytes;
 use regex::{Regex, RegexBuilder};
 
 use super::read::is_binary;
-use super::{Done, One, not_asked, refused};
+use super::{Done, One, blocking, not_asked, refused};
 
 /// Bytes that a pattern may be long, and take when it is compiled.
 const MOST_PATTERN: usize = 4096;
-const MOST_COMPILED: usize = 1 << 20;
+const MOST_COMPILED: usize = 256 << 10;
+/// Bytes that the engine may take beside it, for being quick.
+const MOST_KEPT: usize = 1 << 20;
 /// Bytes of all files that are looked through.
 const MOST_BYTES: u64 = 64 << 20;
 /// Lines that are shown, and characters of each.
 const MOST_HITS: usize = 200;
 const LINE_CHARS: usize = 300;
+/// Bytes of a line that are looked through at once: half a second's work for the worst pattern.
+const PIECE: usize = 16 << 10;
+/// Bytes that pieces of a line have in common.
+const OVERLAP: usize = 1 << 10;
 
 impl One<'_> {
     pub(super) async fn search_files(&self) -> Done {
         let (pattern, prefix) = (compile(self.text("pattern")?)?, self.prefix()?);
         let most = usize::try_from(MAX_FILES).unwrap_or(usize::MAX);
         let files = self.files.list(self.workspace, prefix, None, most).await.map_err(not_asked)?;
+        let over = Over::default();
         let mut found = Found::default();
-        for file in &files {
-            if found.hits.len() >= MOST_HITS || found.bytes + file.bytes > MOST_BYTES {
-                found.is_cut = true;
-                break;
-            }
-            let content = self.files.content(self.call.tenant_id, file).await.map_err(not_asked)?;
-            found = looked_through(found, file.clone(), content, pattern.clone()).await?;
+        let mut rest = within_bounds(&files);
+        while !rest.is_empty() && found.hits.len() < MOST_HITS {
+            let contents = self.files.contents(self.call.tenant_id, rest).await.map_err(not_asked)?;
+            let (now, later) = rest.split_at(contents.len().clamp(1, rest.len()));
+            let some = now.iter().map(|file| file.path.to_string()).zip(contents).collect();
+            found = self.look_through(found, some, pattern.clone(), over.flag()).await?;
+            rest = later;
         }
+        found.is_cut |= found.files < files.len();
         Ok(self.answer(found.told(files.len())))
+    }
+
+    /// Some files, as soon as not too many others are looked through.
+    async fn look_through(
+        &self,
+        mut found: Found,
+        files: Vec<(String, Bytes)>,
+        pattern: Regex,
+        over: Arc<AtomicBool>,
+    ) -> Done<Found> {
+        let turn = Arc::clone(self.searches).acquire_owned().await;
+        let turn = turn.map_err(|_| refused(ErrorCode::Internal, "the server looks for nothing any more"))?;
+        blocking(move || {
+            for (path, content) in files {
+                if found.hits.len() < MOST_HITS {
+                    found.look(&path, &content, &pattern, &over);
+                }
+            }
+            drop(turn);
+            Ok(found)
+        })
+        .await
+    }
+}
+
+/// As many of the first files as may be looked through.
+fn within_bounds(files: &[FileAt]) -> &[FileAt] {
+    let mut bytes = 0;
+    let fits = |file: &&FileAt| {
+        bytes += file.bytes;
+        bytes <= MOST_BYTES
+    };
+    &files[..files.iter().take_while(fits).count()]
+}
+
+/// Dropped with its call: then nobody wants to know any more.
+#[derive(Default)]
+struct Over(Arc<AtomicBool>);
+
+impl Over {
+    fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -43,7 +102,7 @@ fn compile(pattern: &str) -> Done<Regex> {
     if pattern.is_empty() || pattern.len() > MOST_PATTERN {
         return Err(wrong(format!("pattern must have 1 to {MOST_PATTERN} bytes")));
     }
-    let built = RegexBuilder::new(pattern).size_limit(MOST_COMPILED).dfa_size_limit(MOST_COMPILED).build();
+    let built = RegexBuilder::new(pattern).size_limit(MOST_COMPILED).dfa_size_limit(MOST_KEPT).build();
     built.map_err(|error| wrong(format!("pattern is no regular expression: {error}")))
 }
 
@@ -52,39 +111,29 @@ fn compile(pattern: &str) -> Done<Regex> {
 struct Found {
     hits: Vec<String>,
     files: usize,
-    bytes: u64,
     binary: usize,
     is_cut: bool,
 }
 
-/// One file's lines, where nobody else waits for them.
-async fn looked_through(mut found: Found, file: FileAt, content: Bytes, pattern: Regex) -> Done<Found> {
-    let looking = tokio::task::spawn_blocking(move || {
-        found.look(file.path.as_str(), &content, &pattern);
-        found
-    });
-    looking.await.map_err(|error| {
-        tracing::error!(%error, "a search broke off");
-        refused(ErrorCode::Internal, "the search broke off")
-    })
-}
-
 impl Found {
-    fn look(&mut self, path: &str, content: &[u8], pattern: &Regex) {
+    /// Looks through a file, as long as it isn't `over`.
+    fn look(&mut self, path: &str, content: &[u8], pattern: &Regex, over: &AtomicBool) {
         self.files += 1;
-        self.bytes += content.len() as u64;
         if is_binary(content) {
             self.binary += 1;
             return;
         }
         let whole = String::from_utf8_lossy(content);
         for (number, line) in (1..).zip(whole.lines()) {
-            let Some(hit) = pattern.find(line) else { continue };
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some(at) = find(line, pattern, over) else { continue };
             if self.hits.len() >= MOST_HITS {
                 self.is_cut = true;
                 return;
             }
-            self.hits.push(text::without_nul(&format!("{path}:{number}: {}", around(line, hit.start()))));
+            self.hits.push(text::without_nul(&format!("{path}:{number}: {}", around(line, at))));
         }
     }
 
@@ -106,6 +155,23 @@ impl Found {
     }
 }
 
+/// Where a line matches first.
+fn find(line: &str, pattern: &Regex, over: &AtomicBool) -> Option<usize> {
+    let pieces = pieces(line).take_while(|_| !over.load(Ordering::Relaxed));
+    pieces.filter_map(|(from, piece)| Some(from + pattern.find(piece)?.start())).next()
+}
+
+/// A line in pieces, and where each begins: one, for most lines.
+fn pieces(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let from = next?;
+        let end = line.floor_char_boundary(from + PIECE);
+        next = (end < line.len()).then(|| line.floor_char_boundary(end - OVERLAP));
+        Some((from, &line[from..end]))
+    })
+}
+
 /// A line that is short enough, or what is around the match.
 fn around(line: &str, at: usize) -> String {
     if text::chars(line) <= LINE_CHARS {
@@ -125,7 +191,7 @@ mod tests {
         let pattern = compile(pattern).expect("a pattern");
         let mut found = Found::default();
         for (path, content) in files {
-            found.look(path, content.as_bytes(), &pattern);
+            found.look(path, content.as_bytes(), &pattern, &AtomicBool::new(false));
         }
         found.told(files.len())
     }
@@ -147,6 +213,35 @@ mod tests {
         let long = format!("{}NEEDLE{}", "ö".repeat(100_000), "ö".repeat(100_000));
         let told = found(&[("a", &long)], "NEEDLE");
         assert!(told.contains("NEEDLE") && told.chars().count() < 400, "{told}");
+    }
+
+    #[test]
+    fn long_lines_are_looked_through_in_pieces_that_meet() {
+        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE] {
+            let line = "aöb".repeat(length).chars().take(length).collect::<String>();
+            let (mut end, mut count) = (0, 0);
+            for (from, piece) in pieces(&line) {
+                assert!(from <= end && (from == 0 || from + OVERLAP <= end + 4) && piece.len() <= PIECE);
+                (end, count) = (from + piece.len(), count + 1);
+            }
+            assert_eq!((end, count > 1), (line.len(), line.len() > PIECE));
+        }
+        // One that lies across the end of a piece.
+        let long = format!("{}NEEDLE{}", "x".repeat(PIECE - 3), "x".repeat(PIECE));
+        assert!(found(&[("a", &long)], "NEEDLE$|NEEDLE").contains("NEEDLE"));
+    }
+
+    #[test]
+    fn nobody_looks_on_for_a_call_that_is_over() {
+        let (over, mut found) = (Over::default(), Found::default());
+        let flag = over.flag();
+        let pattern = compile("x").expect("a pattern");
+        found.look("a", b"x\nx", &pattern, &flag);
+        assert_eq!(found.hits.len(), 2);
+        drop(over);
+        found.look("a", b"x\nx", &pattern, &flag);
+        assert_eq!(found.hits.len(), 2);
+        assert_eq!(find("x", &pattern, &flag), None);
     }
 
     #[test]

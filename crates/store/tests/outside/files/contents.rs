@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use answerable_core::workspace::MAX_WORKSPACE_BYTES;
 use answerable_ports::{
     Author, Change, Expected, FilesCommitted, NewContent, StoreError, Workspace, WorkspaceCommit,
     WorkspaceStore as _,
 };
 
-use super::{Place, deleted, path, stored, written};
+use super::{Place, a_call, deleted, path, stored, written};
 
 fn large(letter: &str) -> String {
     letter.repeat((64 << 10) + 1)
@@ -106,9 +107,10 @@ async fn what_no_file_holds_goes_after_a_day() {
 async fn what_a_failed_write_left_goes_too() {
     let place = Place::new().await;
     let (_, workspace) = place.run().await;
-    let refused = place.put(workspace, vec![written("a", Expected::Present, &large("x"))]).await;
-    assert!(matches!(refused, FilesCommitted::Conflict { .. }));
-    assert_eq!((place.blobs().await, place.shelf.count(workspace.tenant_id)), ((0, 1), 1));
+    place.store(workspace, "b", "a file").await;
+    let refused = place.put(workspace, vec![written("b/c", Expected::Absent, &large("x"))]).await;
+    assert!(matches!(refused, FilesCommitted::InTheWay { .. }));
+    assert_eq!((place.blobs().await, place.shelf.count(workspace.tenant_id)), ((1, 1), 1));
     place.a_day_passes().await;
     // Taken up again just before it is swept.
     place.store(workspace, "a", &large("x")).await;
@@ -117,7 +119,7 @@ async fn what_a_failed_write_left_goes_too() {
     place.put(workspace, vec![deleted("a", Expected::Present)]).await;
     place.a_day_passes().await;
     assert_eq!(place.files.sweep(10).await.expect("swept"), 1);
-    assert_eq!((place.blobs().await, place.shelf.count(workspace.tenant_id)), ((0, 0), 0));
+    assert_eq!((place.blobs().await, place.shelf.count(workspace.tenant_id)), ((1, 0), 0));
 }
 
 #[tokio::test]
@@ -149,9 +151,137 @@ async fn a_sweep_that_fails_is_made_again() {
     place.a_day_passes().await;
     place.shelf.is_away.store(true, Ordering::Relaxed);
     assert!(place.files.sweep(10).await.is_err());
-    assert_eq!(place.blobs().await, (0, 1), "its row stays as long as its object may");
+    assert_eq!((place.blobs().await, place.shelf.count(workspace.tenant_id)), ((0, 0), 1));
     place.shelf.is_away.store(false, Ordering::Relaxed);
-    assert_eq!(place.files.sweep(10).await.expect("swept"), 1);
+    place.files.sweep(10).await.expect("swept");
+    assert_eq!(place.shelf.count(workspace.tenant_id), 0, "there was word of its object");
+    let word: i64 = sqlx::query_scalar("SELECT count(*) FROM gone_objects")
+        .fetch_one(&mut place.world.superuser().await)
+        .await
+        .expect("a count");
+    assert_eq!(word, 0);
+}
+
+#[tokio::test]
+async fn an_object_that_goes_late_takes_no_newer_one_along() {
+    let place = Place::new().await;
+    let (_, workspace) = place.run().await;
+    place.store(workspace, "a", &large("x")).await;
+    place.put(workspace, vec![deleted("a", Expected::Present)]).await;
+    place.a_day_passes().await;
+    place.shelf.removals.shut();
+    let sweep = async {
+        place.files.sweep(10).await.expect("swept");
+    };
+    let meanwhile = async {
+        place.shelf.removals.reached().await;
+        // Nobody waits for the sweep, and the same content is kept anew.
+        place.store(workspace, "b", &large("x")).await;
+        assert_eq!(place.shelf.count(workspace.tenant_id), 2);
+        place.shelf.removals.open();
+    };
+    tokio::join!(sweep, meanwhile);
+    assert_eq!(place.shelf.count(workspace.tenant_id), 1);
+    assert_eq!(place.read(workspace, "b").await, large("x"));
+}
+
+#[tokio::test]
+async fn many_large_contents_are_kept_some_at_once() {
+    let place = Place::new().await;
+    let (_, workspace) = place.run().await;
+    place.shelf.is_slow.store(true, Ordering::Relaxed);
+    let change = |number: usize| {
+        written(
+            &number.to_string(),
+            Expected::Absent,
+            &large("x").replacen('x', &(number / 2).to_string(), 1),
+        )
+    };
+    let changes: Vec<_> = (0..80).map(change).collect();
+    stored(place.put(workspace, changes.clone()).await);
+    assert_eq!((place.blobs().await, place.shelf.count(workspace.tenant_id)), ((0, 40), 40));
+    let most = place.shelf.most_putting.load(Ordering::Relaxed);
+    assert!((8..=16).contains(&most), "{most} at once");
+    let files = place.files.snapshot(workspace).await.expect("files");
+    let given = place.files.contents(workspace.tenant_id, &files).await.expect("contents");
+    for (file, content) in files.iter().zip(&given) {
+        let change = changes.iter().find(|change| change.path == file.path).expect("its change");
+        assert_eq!(Some(content), change.content.as_ref().map(|content| &content.bytes));
+    }
+    assert_eq!(given.len(), 80, "5 MB");
+}
+
+#[tokio::test]
+async fn contents_are_given_as_many_as_there_is_room_for() {
+    let place = Place::new().await;
+    let (_, workspace) = place.run().await;
+    let tenant = workspace.tenant_id;
+    let sizes = [3 << 20, 1, 4 << 20, 2 << 20, 9 << 20, 0];
+    for (number, size) in sizes.into_iter().enumerate() {
+        place.store(workspace, &number.to_string(), &"x".repeat(size)).await;
+    }
+    let files = place.files.snapshot(workspace).await.expect("files");
+    let (mut given, mut asked) = (Vec::new(), Vec::new());
+    while given.len() < files.len() {
+        let some = place.files.contents(tenant, &files[given.len()..]).await.expect("contents");
+        asked.push(some.len());
+        given.extend(some.iter().map(|content| content.len()));
+    }
+    assert_eq!((given, asked), (sizes.to_vec(), vec![3, 1, 1, 1]));
+    assert_eq!(place.files.contents(tenant, &[]).await.expect("contents"), Vec::<bytes::Bytes>::new());
+}
+
+#[tokio::test]
+async fn what_can_be_known_to_fail_is_not_put_anywhere() {
+    let place = Place::new().await;
+    let (run, workspace) = place.run().await;
+    place.store(workspace, "a", "x").await;
+    let nobodys = place.workspace(workspace.tenant_id, uuid::Uuid::now_v7());
+    for (workspace, name, expected) in [
+        (workspace, "a", Expected::Absent),
+        (workspace, "a", Expected::Version(99)),
+        (workspace, "b", Expected::Present),
+        (nobodys, "a", Expected::Anything),
+    ] {
+        let refused = place.put(workspace, vec![written(name, expected, &large("y"))]).await;
+        assert!(!matches!(refused, FilesCommitted::Stored { .. }), "{name} {expected:?}");
+    }
+    sqlx::query("UPDATE workspaces SET bytes = $1")
+        .bind(i64::try_from(MAX_WORKSPACE_BYTES).expect("a number"))
+        .execute(&mut place.world.superuser().await)
+        .await
+        .expect("full");
+    let refused =
+        place.call(workspace, run, a_call(), vec![written("b", Expected::Absent, &large("y"))]).await;
+    assert!(matches!(refused, FilesCommitted::OverLimit(_)), "{refused:?}");
+    assert_eq!((place.blobs().await, place.shelf.count(workspace.tenant_id)), ((1, 0), 0));
+}
+
+#[tokio::test]
+async fn who_replaces_large_files_without_end_must_wait() {
+    let place = Place::new().await;
+    let (_, workspace) = place.run().await;
+    place.store(workspace, "a", &large("x")).await;
+    place.store(workspace, "a", &large("y")).await;
+    let unused = |bytes: i64| {
+        let world = &place.world;
+        async move {
+            sqlx::query("UPDATE blobs SET bytes = $1 WHERE unused_since IS NOT NULL")
+                .bind(bytes)
+                .execute(&mut world.superuser().await)
+                .await
+                .expect("changed");
+        }
+    };
+    unused(16 << 30).await;
+    let refused = place.put(workspace, vec![written("a", Expected::Anything, &large("z"))]).await;
+    assert!(
+        matches!(&refused, FilesCommitted::OverLimit(words) if words.contains("after a day")),
+        "{refused:?}"
+    );
+    place.store(workspace, "a", "small ones go on").await;
+    unused(1).await;
+    place.store(workspace, "a", &large("z")).await;
 }
 
 #[tokio::test]

@@ -86,6 +86,57 @@ async fn a_thread_takes_its_files_along_and_its_runs_stay() {
 }
 
 #[tokio::test]
+async fn no_run_keeps_the_files_of_a_thread_that_is_gone() {
+    let place = Place::new().await;
+    let (thread, workspace) = place.thread_with_files().await;
+    let run = place.world.cancelled(|new| new.thread_id = Some(thread)).await;
+    // One that it called, and one that goes on from that: both work on the thread's files and are in no thread.
+    let (called, next) = (place.world.start(|_| ()).await.expect("a run"), place.run().await.0);
+    let mut superuser = place.world.superuser().await;
+    for run in [called, next] {
+        sqlx::query("UPDATE runs SET workspace_id = $1 WHERE run_id = $2")
+            .bind(workspace.workspace_id.0)
+            .bind(run.0)
+            .execute(&mut superuser)
+            .await
+            .expect("shared");
+    }
+    sqlx::query("INSERT INTO children (tenant_id, run_id, parent_run_id) VALUES ($1, $2, $3)")
+        .bind(workspace.tenant_id.0)
+        .bind(called.0)
+        .bind(run.0)
+        .execute(&mut superuser)
+        .await
+        .expect("a child");
+    let write = || vec![written("b", Expected::Anything, &large())];
+    assert!(matches!(place.call(workspace, called, a_call(), write()).await, FilesCommitted::Stored { .. }));
+    assert_eq!(place.delete_thread(thread).await, ThreadDeleted::Deleted);
+    assert!(!place.files.exists(workspace).await.expect("an answer"));
+    for small in ["x", &large()] {
+        let late = || vec![written("b", Expected::Anything, small)];
+        assert_eq!(place.put(workspace, late()).await, FilesCommitted::NoWorkspace);
+        assert_eq!(place.call(workspace, called, a_call(), late()).await, FilesCommitted::NoWorkspace);
+        assert_eq!(place.call(workspace, next, a_call(), late()).await, FilesCommitted::NoWorkspace);
+    }
+    assert_eq!(place.rows().await, (0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_called_run_alone_has_no_files() {
+    let place = Place::new().await;
+    let (called, workspace) = place.run().await;
+    sqlx::query("INSERT INTO children (tenant_id, run_id) VALUES ($1, $2)")
+        .bind(workspace.tenant_id.0)
+        .bind(called.0)
+        .execute(&mut place.world.superuser().await)
+        .await
+        .expect("a child");
+    assert!(!place.files.exists(workspace).await.expect("an answer"), "they were its caller's");
+    let late = place.call(workspace, called, a_call(), vec![written("a", Expected::Absent, "x")]).await;
+    assert_eq!(late, FilesCommitted::NoWorkspace);
+}
+
+#[tokio::test]
 async fn writers_and_deletions_at_once_leave_nothing() {
     let place = Place::new().await;
     for round in 0..8 {

@@ -68,6 +68,29 @@ async fn a_run_knows_what_the_runs_before_it_saw() {
 }
 
 #[tokio::test]
+async fn many_paths_are_asked_about_at_once() {
+    let place = Place::new().await;
+    let thread = place.thread().await;
+    let first = place.world.cancelled(|new| new.thread_id = Some(thread)).await;
+    let workspace = place.workspace_of(first).await;
+    let second = place.world.start(|new| new.thread_id = Some(thread)).await.expect("a run");
+    for (run, text, version) in [
+        (first, "a", Some(1)),
+        (second, "a", None),
+        (first, "a", Some(3)),
+        (first, "b", Some(4)),
+        (first, "b", None),
+        (second, "c", Some(5)),
+    ] {
+        place.saw(workspace, run, text, version).await;
+    }
+    let asked = ["never", "c", "a", "b", "c"].map(path);
+    let seen = place.files.seen_many(workspace, second, &asked).await.expect("an answer");
+    assert_eq!(seen, [Seen::Never, Seen::Version(5), Seen::Absent, Seen::Absent, Seen::Version(5)]);
+    assert_eq!(place.files.seen_many(workspace, second, &[]).await.expect("an answer"), []);
+}
+
+#[tokio::test]
 async fn the_same_call_again_changes_nothing() {
     let place = Place::new().await;
     let (run, workspace) = place.run().await;

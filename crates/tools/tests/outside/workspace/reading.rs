@@ -126,6 +126,43 @@ async fn lines_are_found_by_a_pattern() {
 }
 
 #[tokio::test]
+async fn many_files_are_fetched_together_and_as_many_as_are_searched() {
+    let world = World::new();
+    for number in 0..200 {
+        world.shelf.put(&format!("small/{number:03}"), "a needle");
+    }
+    let found = world.says("search_files", json!({"pattern": "needle"})).await;
+    assert!(
+        found.starts_with("small/000:1: a needle\n") && found.ends_with("small/199:1: a needle"),
+        "{found}"
+    );
+    assert_eq!(world.shelf.asked_contents(), 1);
+    // Four files of 20 MiB: three are looked through, each by itself.
+    for number in 0..4 {
+        world.shelf.put(&format!("large/{number}"), "x".repeat(20 << 20));
+    }
+    let found = world.says("search_files", json!({"pattern": "y", "prefix": "large/"})).await;
+    assert!(found.starts_with("Nothing matches.\n[only a part was searched: 3 of 4 files"), "{found}");
+    assert_eq!(world.shelf.asked_contents(), 4);
+}
+
+#[tokio::test]
+async fn searches_that_nobody_waits_for_any_more_are_given_up() {
+    let world = World::new();
+    // A quarter of an hour's work, for each.
+    world.shelf.put("slow", "xa".repeat(8 << 20));
+    world.shelf.put("quick", "a needle");
+    let slow = json!({"pattern": "(?:[a-w]?[x-z]?){300}[0-9]", "prefix": "slow"});
+    let call = World::call("search_files", &json!({"timeout_ms": 100}), slow);
+    let all = futures::future::join_all((0..6).map(|_| world.send(&call))).await;
+    for came in all {
+        assert!(matches!(came.attempt, Attempt::Unclear(ErrorCode::Timeout, _)), "{came:?}");
+    }
+    let quick = json!({"pattern": "needle", "prefix": "quick"});
+    assert_eq!(world.says("search_files", quick).await, "quick:1: a needle");
+}
+
+#[tokio::test]
 async fn an_artifact_is_read_in_parts() {
     let world = World::new();
     let id = ArtifactId(Uuid::from_u128(9));

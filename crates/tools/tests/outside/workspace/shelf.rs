@@ -7,7 +7,7 @@ use answerable_core::id::{ArtifactId, CallId, RunId, TenantId};
 use answerable_core::workspace::{FilePath, Seen};
 use answerable_ports::{
     Author, BlobHash, CallOutcome, Expected, FileAt, FilesCommitted, StoreError, Workspace, WorkspaceCommit,
-    WorkspaceStore,
+    WorkspaceStore, given_at_once,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -37,6 +37,8 @@ struct Inner {
     calls: BTreeMap<CallId, CallOutcome>,
     artifacts: BTreeMap<ArtifactId, (String, Bytes)>,
     mishap: Mishap,
+    /// How often contents were asked for.
+    asked_contents: usize,
 }
 
 impl Inner {
@@ -88,6 +90,11 @@ impl Shelf {
         self.inner().artifacts.insert(id, (media_type.to_owned(), content.into()));
     }
 
+    /// How often contents were asked for.
+    pub(super) fn asked_contents(&self) -> usize {
+        self.inner().asked_contents
+    }
+
     pub(super) fn suffer(&self, mishap: Mishap) {
         self.inner().mishap = mishap;
     }
@@ -115,18 +122,24 @@ impl WorkspaceStore for Shelf {
         self.list(workspace, "", None, usize::MAX).await
     }
 
-    async fn content(&self, _: TenantId, file: &FileAt) -> Result<Bytes, StoreError> {
-        let inner = self.asked()?;
-        let found = inner.files.values().find(|(version, _)| *version == file.version);
-        found.map(|(_, content)| content.clone()).ok_or_else(|| StoreError::Broken("no content".into()))
+    async fn contents(&self, _: TenantId, files: &[FileAt]) -> Result<Vec<Bytes>, StoreError> {
+        let mut inner = self.asked()?;
+        inner.asked_contents += 1;
+        let held = |file: &FileAt| {
+            let found = inner.files.values().find(|(version, _)| *version == file.version);
+            found.map(|(_, content)| content.clone()).ok_or_else(|| StoreError::Broken("no content".into()))
+        };
+        files[..given_at_once(files)].iter().map(held).collect()
     }
 
-    async fn seen(&self, _: Workspace, _: RunId, path: &FilePath) -> Result<Seen, StoreError> {
-        Ok(match self.asked()?.seen.get(path.as_str()) {
+    async fn seen_many(&self, _: Workspace, _: RunId, paths: &[FilePath]) -> Result<Vec<Seen>, StoreError> {
+        let inner = self.asked()?;
+        let seen = |path: &FilePath| match inner.seen.get(path.as_str()) {
             None => Seen::Never,
             Some(None) => Seen::Absent,
             Some(Some(version)) => Seen::Version(*version),
-        })
+        };
+        Ok(paths.iter().map(seen).collect())
     }
 
     async fn saw(

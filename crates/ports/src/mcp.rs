@@ -18,6 +18,10 @@ pub struct McpTarget {
     pub name: String,
     /// Where it is.
     pub place: McpPlace,
+    /// Secrets that were filled into its headers: they must not come back, wherever in a header they stand.
+    pub secrets: Vec<SecretString>,
+    /// A secret that a header names and that isn't there. Nothing may be sent without it.
+    pub missing: Option<String>,
     /// Time that a request may take which isn't a call: opening a session, reading a page of tools.
     pub timeout_ms: u64,
     /// Changes with the settings: sessions under another version are closed.
@@ -39,6 +43,28 @@ pub enum McpPlace {
         /// Its name there.
         command: String,
     },
+}
+
+/// Headers that are the protocol's, the trace's or the connection's own: no tenant chooses them.
+const RESERVED: [&str; 12] = [
+    "accept",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "traceparent",
+    "transfer-encoding",
+];
+
+/// Whether a header isn't for tenants to choose.
+#[must_use]
+pub fn is_reserved_header(name: &str) -> bool {
+    RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
 /// A tool as its server describes it. None of it is trusted.
@@ -83,4 +109,17 @@ pub trait ToolSource: Send + Sync {
     /// Rises with each word of the server that its tools have changed, and with each session that takes a lost one's place,
     /// as far as this process heard of them.
     fn changes(&self, tenant_id: TenantId, server: &str) -> u64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_protocol_are_not_for_tenants() {
+        for name in ["Host", "expect", "Content-Encoding", "MCP-Session-Id", "traceparent"] {
+            assert!(is_reserved_header(name), "{name}");
+        }
+        assert!(!is_reserved_header("authorization") && !is_reserved_header("x-host"));
+    }
 }

@@ -129,7 +129,7 @@ impl McpServer {
         locked(&self.script).has_stream = true;
     }
 
-    /// Adds answers to calls of a tool, or to a method (`tools/list`): the n-th is for the n-th request, the last one for
+    /// Adds answers to calls of a tool, or to a method (`tools/list`, `GET`): the n-th is for the n-th request, the last one for
     /// all others.
     pub fn script(&self, tool_or_method: &str, answers: impl IntoIterator<Item = McpAnswer>) {
         locked(&self.script).answers.entry(tool_or_method.to_owned()).or_default().0.extend(answers);

@@ -1,9 +1,10 @@
 //! Tools of MCP servers, under the same rules as any others (contract, "Behaviours decided" 12).
 //!
-//! The parts: `pool` has the sessions, one for each server of each tenant; `session` opens one, numbers its requests and
-//! calls off what nobody awaits; `over_http` and `over_stdio` carry its messages; `message` reads and writes these,
-//! `ears` hears what comes unasked; `listing` reads a list of tools, `content` what a tool said; `failure` says what it
-//! means if nothing came.
+//! The parts: `pool` has the sessions, one for each server (`slot`) of each tenant, within bounds (`places`); `session`
+//! opens one, numbers its requests and calls off what nobody awaits; `over_http` and `over_stdio` carry its messages;
+//! `message` reads and writes these, `ears` hears what comes unasked; `listing` reads a list of tools, `content` what a
+//! tool said, `few` lists within bounds; `failure` says what it means if nothing came, `unknown` if it isn't known where
+//! to ask; `secrets` has what goes out and must not come back.
 //!
 //! The types of the protocol are those of `rmcp`; its clients are not used. Whether a write may be sent again hangs on
 //! what is known of each request: whether a byte of it left, which status it got, whether the session was lost (404: it
@@ -21,9 +22,12 @@ mod listing;
 mod message;
 mod over_http;
 mod over_stdio;
+mod places;
 mod pool;
 mod secrets;
 mod session;
+mod slot;
+mod unknown;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,6 +49,7 @@ use self::failure::Failure;
 pub use self::over_stdio::StdioCommand;
 pub use self::pool::McpLimits;
 use self::pool::Pool;
+use self::unknown::Unknown;
 use crate::egress::GuardedClient;
 use crate::mask::Mask;
 
@@ -92,6 +97,17 @@ impl McpTools {
     ) -> Self {
         let pool = Arc::new(Pool::new(client, commands.clone(), limits));
         Self { pool, commands: Arc::new(commands), servers, off: broadcast::channel(CALLED_OFF).0 }
+    }
+
+    /// A tenant's server, with all that it is called with.
+    async fn target(&self, tenant_id: TenantId, server: &str) -> Result<McpTarget, Unknown> {
+        match self.servers.mcp_target(tenant_id, server).await {
+            Ok(Some(McpTarget { missing: Some(name), .. })) => Err(Unknown::Secret(name)),
+            Ok(Some(target)) => Ok(target),
+            Ok(None) => Err(Unknown::Server(server.to_owned())),
+            Err(StoreError::Away(_)) => Err(Unknown::Away),
+            Err(StoreError::Broken(_)) => Err(Unknown::Broken),
+        }
     }
 
     /// One attempt of a call. A session that is lost is opened again, once, and the call sent again: it was not looked at.
@@ -157,20 +173,9 @@ impl ToolExecutor for McpTools {
         let Some(at) = &call.tool.mcp else {
             return Attempt::Refused(ErrorCode::Internal, "the tool has no server".into()).into();
         };
-        let target = match self.servers.mcp_target(call.tenant_id, &at.server).await {
-            Ok(Some(target)) => target,
-            Ok(None) => {
-                let why = format!("there is no MCP server {}; nothing was sent", at.server);
-                return Attempt::Refused(ErrorCode::NotFound, why).into();
-            }
-            Err(StoreError::Away(_)) => {
-                let why = "the server's settings can't be read now; nothing was sent";
-                return Attempt::NotDone(ErrorCode::Unavailable, why.into(), None).into();
-            }
-            Err(StoreError::Broken(_)) => {
-                let why = "the server's settings can't be read; nothing was sent";
-                return Attempt::Refused(ErrorCode::Internal, why.into()).into();
-            }
+        let target = match self.target(call.tenant_id, &at.server).await {
+            Ok(target) => target,
+            Err(unknown) => return unknown.into_attempt().into(),
         };
         let mask = secrets::mask(&target, &self.commands);
         self.call(call, &target, &at.tool, &mask, &mut off).await
@@ -186,12 +191,7 @@ impl ToolExecutor for McpTools {
 impl ToolSource for McpTools {
     /// All of it within the server's own time.
     async fn list(&self, tenant_id: TenantId, server: &str) -> Result<Vec<ListedTool>, McpFault> {
-        let target = match self.servers.mcp_target(tenant_id, server).await {
-            Ok(Some(target)) => target,
-            Ok(None) => return Err(McpFault::Refused(format!("there is no MCP server {server}"))),
-            Err(StoreError::Away(_)) => return Err(McpFault::Away("its settings can't be read now".into())),
-            Err(StoreError::Broken(_)) => return Err(McpFault::Refused("its settings can't be read".into())),
-        };
+        let target = self.target(tenant_id, server).await.map_err(Unknown::into_fault)?;
         let mask = secrets::mask(&target, &self.commands);
         let deadline = Instant::now() + Duration::from_millis(target.timeout_ms);
         let mut pauses = PAUSES_MS.into_iter();

@@ -2,10 +2,12 @@
 
 use answerable_core::FieldError;
 use answerable_core::field_error::pointer_token;
-use answerable_core::template::{Slot, Template};
-use answerable_ports::McpFault;
+use answerable_core::template::{Filling, Slot, Template};
+use answerable_ports::{McpFault, is_reserved_header};
 use answerable_store::TenantTx;
 use axum::extract::State;
+use axum::http::HeaderValue;
+use serde_json::Value;
 
 use crate::auth::{Admin, Tenant};
 use crate::body::Body;
@@ -15,20 +17,6 @@ use crate::problem::{Answer, Problem};
 use crate::router::{Route, delete, get, put};
 use crate::shapes::mcp::{McpServer, McpServerSpec, OfferedTools};
 use crate::state::AppState;
-
-/// Headers that the protocol or the connection itself has.
-const RESERVED: [&str; 10] = [
-    "accept",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "last-event-id",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "traceparent",
-    "transfer-encoding",
-];
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -89,8 +77,8 @@ async fn header_faults(tx: &mut TenantTx, spec: &McpServerSpec) -> Result<Vec<Fi
     let (mut faults, mut named) = (Vec::new(), Vec::new());
     for (name, value) in &spec.headers {
         let here = format!("/headers/{}", pointer_token(name));
-        if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
-            faults.push(FieldError::new(&here, "this header is set by the runtime"));
+        if let Some(message) = name_fault(name, spec) {
+            faults.push(FieldError::new(&here, message));
         }
         match secrets_of(value) {
             Ok(secrets) => named.extend(secrets.into_iter().map(|secret| (here.clone(), secret))),
@@ -105,13 +93,25 @@ async fn header_faults(tx: &mut TenantTx, spec: &McpServerSpec) -> Result<Vec<Fi
     Ok(faults)
 }
 
+fn name_fault(name: &str, spec: &McpServerSpec) -> Option<&'static str> {
+    if is_reserved_header(name) {
+        return Some("this header is set by the runtime");
+    }
+    let same = spec.headers.keys().filter(|other| other.eq_ignore_ascii_case(name)).count();
+    (same > 1).then_some("this header is there twice: case doesn't tell headers apart")
+}
+
 /// The secrets that a header's value names, or what is wrong with it.
 fn secrets_of(value: &str) -> Result<Vec<String>, String> {
     let template = Template::parse(value).map_err(|error| error.to_string())?;
     if !template.slots().all(|slot| matches!(slot, Slot::Secret(_))) {
         return Err("only {{secret.NAME}} may stand here".into());
     }
-    if value.chars().any(|c| c.is_control() && c != '\t') {
+    // Slots don't go out, so that only what is around them counts.
+    let nothing = template.secrets().map(|name| (name.to_owned(), String::new())).collect();
+    let with = Filling { input: &Value::Null, context: &Value::Null, secrets: &nothing, idempotency_key: "" };
+    let literal = template.fill(&with, str::to_owned).map_err(|error| error.to_string())?;
+    if HeaderValue::from_str(&literal).is_err() {
         return Err("a header has no line ends and no other controls".into());
     }
     Ok(template.secrets().map(str::to_owned).collect())
@@ -153,7 +153,9 @@ mod tests {
     fn header_values_may_name_secrets_and_nothing_else() {
         assert_eq!(secrets_of("Bearer {{secret.a}}{{ secret.b }}").expect("legal"), ["a", "b"]);
         assert!(secrets_of("plain\ttext").expect("legal").is_empty());
-        for odd in ["{{input.a}}", "{{context.a}}", "{{idempotency_key}}", "{{", "{{env.A}}", "a\r\nb: c"] {
+        for odd in
+            ["{{input.a}}", "{{context.a}}", "{{idempotency_key}}", "{{", "{{env.A}}", "a\r\nb: c", "a\u{7f}"]
+        {
             assert!(secrets_of(odd).is_err(), "{odd}");
         }
     }

@@ -72,6 +72,11 @@ async fn what_can_not_be_called_is_refused() {
         (with("x-a", "{{input.a}}"), "/headers/x-a"),
         (with("x-a", "{{secret.nobodys}}"), "/headers/x-a"),
         (with("x-a", "a\r\nb: c"), "/headers/x-a"),
+        (with("x-a", "a\u{7f}"), "/headers/x-a"),
+        (with("Content-Encoding", "gzip"), "/headers/Content-Encoding"),
+        (with("expect", "100-continue"), "/headers/expect"),
+        (json!({"url": url, "headers": {"X-Key": "a", "x-key": "b"}}), "/headers/X-Key"),
+        (json!({"url": url, "headers": {"X-Key": "a", "x-key": "b"}}), "/headers/x-key"),
     ] {
         let refused = world.tell("PUT", "/v1/mcp_servers/odd", body.clone()).await;
         assert!(refused.pointers().contains(&pointer), "{body}: {}", refused.text);

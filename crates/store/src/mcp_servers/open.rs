@@ -38,18 +38,18 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         let Some(row) = row else { return Ok(None) };
-        let (place, seen) = match (row.url, row.stdio) {
-            (Some(url), _) => {
-                let headers = self.headers_open(name, row.sealed.as_deref()).await?;
-                let seen = headers_hash(&headers);
-                (McpPlace::Url { url, headers }, seen)
-            }
-            (None, command) => (McpPlace::Stdio { command: command.unwrap_or_default() }, String::new()),
+        let opened = self.headers_open(name, row.sealed.as_deref()).await?;
+        let seen = headers_hash(&opened.headers);
+        let place = match (row.url, row.stdio) {
+            (Some(url), _) => McpPlace::Url { url, headers: opened.headers },
+            (None, command) => McpPlace::Stdio { command: command.unwrap_or_default() },
         };
         Ok(Some(McpTarget {
             tenant_id: self.tenant_id,
             name: name.to_owned(),
             place,
+            secrets: opened.secrets,
+            missing: opened.missing,
             timeout_ms: u64::try_from(row.timeout_ms).unwrap_or(0),
             // A secret that was changed makes other settings, too.
             version: format!("{}-{seen}", row.version),
@@ -72,39 +72,47 @@ impl TenantTx {
         sealed.map(Some).map_err(|error| StoreError::Broken(error.to_string()))
     }
 
-    /// The headers, with secrets filled in. One that names a secret which is gone is left out: the server will say that it
-    /// is missing.
-    async fn headers_open(
-        &mut self,
-        name: &str,
-        sealed: Option<&[u8]>,
-    ) -> Result<BTreeMap<String, SecretString>> {
-        let Some(sealed) = sealed else { return Ok(BTreeMap::new()) };
+    /// The headers, with secrets filled in.
+    async fn headers_open(&mut self, name: &str, sealed: Option<&[u8]>) -> Result<Opened> {
+        let Some(sealed) = sealed else { return Ok(Opened::default()) };
+        let broken = || StoreError::Broken("an MCP server's sealed part can't be read".into());
         let place = place(self.tenant_id, "mcp_server", name, None);
         let text = self.sealer.open(&place, sealed).map_err(|error| StoreError::Broken(error.to_string()))?;
-        let stored: BTreeMap<String, String> = serde_json::from_str(text.expose_secret())
-            .map_err(|_| StoreError::Broken("an MCP server's sealed part can't be read".into()))?;
-        let templates: Vec<(String, Template)> = stored
-            .into_iter()
-            .filter_map(|(name, text)| Some((name, Template::parse(&text).ok()?)))
-            .collect();
+        let stored: BTreeMap<String, String> =
+            serde_json::from_str(text.expose_secret()).map_err(|_| broken())?;
+        let mut templates = BTreeMap::new();
+        for (name, text) in stored {
+            templates.insert(name, Template::parse(&text).map_err(|_| broken())?);
+        }
         let named: Vec<String> =
-            templates.iter().flat_map(|(_, template)| template.secrets().map(str::to_owned)).collect();
+            templates.values().flat_map(|template| template.secrets().map(str::to_owned)).collect();
         let secrets = if named.is_empty() { BTreeMap::new() } else { self.secrets_open(&named).await? };
-        Ok(filled(templates, &secrets))
+        if let Some(missing) = named.into_iter().find(|name| !secrets.contains_key(name)) {
+            return Ok(Opened { missing: Some(missing), ..Opened::default() });
+        }
+        let headers = filled(&templates, &secrets).ok_or_else(broken)?;
+        Ok(Opened { headers, secrets: secrets.into_values().collect(), missing: None })
     }
 }
 
+/// Headers as they are sent, the secrets in them, and one that they name and that is gone: then there are none.
+#[derive(Default)]
+struct Opened {
+    headers: BTreeMap<String, SecretString>,
+    secrets: Vec<SecretString>,
+    missing: Option<String>,
+}
+
 fn filled(
-    templates: Vec<(String, Template)>,
+    templates: &BTreeMap<String, Template>,
     secrets: &BTreeMap<String, SecretString>,
-) -> BTreeMap<String, SecretString> {
+) -> Option<BTreeMap<String, SecretString>> {
     let plain: BTreeMap<String, String> =
         secrets.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect();
     let nothing = Value::Null;
     let with = Filling { input: &nothing, context: &nothing, secrets: &plain, idempotency_key: "" };
     let value = |template: &Template| template.fill(&with, str::to_owned).ok().map(SecretString::from);
-    templates.iter().filter_map(|(name, template)| Some((name.clone(), value(template)?))).collect()
+    templates.iter().map(|(name, template)| Some((name.clone(), value(template)?))).collect()
 }
 
 /// Tells settings apart without telling them.

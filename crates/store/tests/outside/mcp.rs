@@ -80,8 +80,33 @@ async fn settings_make_a_version_and_secrets_are_filled_in() {
     assert_ne!(first.version, second.version, "another secret makes other settings");
     let third = store("two", "Bearer {{secret.files}}").await;
     assert_ne!(second.version, third.version);
+    let secrets: Vec<&str> = third.secrets.iter().map(ExposeSecret::expose_secret).collect();
+    assert_eq!((secrets, &third.missing), (vec!["two"], &None));
     assert!(!format!("{third:?}").contains("two") && !third.version.contains("two"));
     assert!(world.store.mcp_target(world.tenant, "nobodys").await.expect("an answer").is_none());
     let stranger = world.another_tenant().await;
     assert!(world.store.mcp_target(stranger, "files").await.expect("an answer").is_none());
+}
+
+#[tokio::test]
+async fn a_server_whose_headers_name_a_secret_that_is_gone_can_not_be_called() {
+    let world = World::new().await;
+    let target = || async {
+        world.store.mcp_target(world.tenant, "files").await.expect("an answer").expect("a server")
+    };
+    let mut tx = world.tx().await;
+    tx.secret_put("there", &"canary".into()).await.expect("a secret");
+    tx.secret_put("gone", &"canary".into()).await.expect("a secret");
+    tx.mcp_server_put("files", &put("https://mcp.example", "{{secret.there}}:{{secret.gone}}"))
+        .await
+        .expect("a server");
+    tx.commit().await.expect("commit");
+    let before = target().await;
+    assert_eq!((before.missing, before.secrets.len()), (None, 2));
+    let mut tx = world.tx().await;
+    assert!(tx.secret_delete("gone").await.expect("an answer"));
+    tx.commit().await.expect("commit");
+    let after = target().await;
+    assert_eq!(after.missing.as_deref(), Some("gone"));
+    assert!(matches!(after.place, McpPlace::Url { headers, .. } if headers.is_empty()));
 }

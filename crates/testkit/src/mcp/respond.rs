@@ -48,7 +48,12 @@ pub(super) async fn respond(
         return Step::Say(plain(status));
     }
     match (request.method.as_str(), message["id"].is_null()) {
-        ("GET", _) => Step::Say(server.stream(request)),
+        ("GET", _) => match server.scripted(method) {
+            Some(answer) if !matches!(answer.said, Said::Usual) => {
+                Step::Answer(Box::new(answer), Value::Null)
+            }
+            _ => Step::Say(server.stream(request)),
+        },
         ("DELETE", _) => {
             locked(&server.script).sessions.remove(request.header("mcp-session-id").unwrap_or_default());
             Step::Say(plain(204))

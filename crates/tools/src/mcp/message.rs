@@ -159,7 +159,9 @@ mod tests {
         assert_eq!(read(r#"[{"method":"a"},{"id":1,"result":{}}]"#).map(|all| all.len()), Ok(2));
         // Nor does one odd entry of a list.
         let kept = read(r#"[7, {"id":1}, [1, "m"], {"id":2,"result":{}}, {"id":[{}],"result":{}}, null]"#);
-        assert!(matches!(kept.as_deref(), Ok([Message::Answer(id, Ok(_)), Message::Answer(..)]) if is_id(id, 2)));
+        assert!(
+            matches!(kept.as_deref(), Ok([Message::Answer(id, Ok(_)), Message::Answer(..)]) if is_id(id, 2))
+        );
         // A lone surrogate and a NUL spoil nothing.
         assert!(one(r#"{"id":1,"result":{"text":"\ud83d \u0000"}}"#).is_some());
     }

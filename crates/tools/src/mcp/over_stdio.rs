@@ -4,10 +4,11 @@ mod process;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use secrecy::SecretString;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
@@ -33,6 +34,8 @@ pub struct StdioCommand {
 
 /// Messages that wait to be written to one process.
 const QUEUE: usize = 64;
+/// A process that leaves so many requests in a row unheard is replaced.
+const MOST_UNHEARD: u32 = 3;
 
 /// A session over pipes.
 #[derive(Debug)]
@@ -48,13 +51,34 @@ struct Line {
     sent: Sent,
 }
 
-type Waiting = HashMap<u64, oneshot::Sender<Result<Box<RawValue>, RpcError>>>;
+type Outcome = Result<Box<RawValue>, RpcError>;
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+struct Waiting {
+    by_id: HashMap<u64, oneshot::Sender<Outcome>>,
+    /// Some requests went unanswered that nobody waits for any more.
+    has_strays: bool,
+}
+
+impl Waiting {
+    /// Who waits for the answer that bears this id. An error without one is for the only request that it can be for.
+    fn take(&mut self, id: &Value, outcome: &Outcome) -> Option<oneshot::Sender<Outcome>> {
+        if id.is_null() && outcome.is_err() && self.by_id.len() == 1 && !self.has_strays {
+            return self.by_id.drain().next().map(|(_, waits)| waits);
+        }
+        let id = id.as_u64().or_else(|| id.as_str().and_then(|text| text.parse().ok()));
+        self.by_id.remove(&id?)
+    }
+}
 
 /// What those who ask and those who read know together.
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
     is_over: AtomicBool,
+    /// Requests that went unheard since the last answer.
+    unheard: AtomicU32,
 }
 
 impl Shared {
@@ -66,7 +90,7 @@ impl Shared {
     fn end(&self) {
         let mut waiting = self.waiting();
         self.is_over.store(true, Ordering::Release);
-        waiting.clear();
+        waiting.by_id.clear();
     }
 
     /// Hears a line of the process; what is to be sent back.
@@ -75,8 +99,9 @@ impl Shared {
         for message in message::read(line).unwrap_or_default() {
             match ears.hear(message) {
                 Heard::Answer(id, outcome) => {
-                    let id = id.as_u64().or_else(|| id.as_str().and_then(|text| text.parse().ok()));
-                    if let Some(waits) = id.and_then(|id| self.waiting().remove(&id)) {
+                    self.unheard.store(0, Ordering::Release);
+                    let waits = self.waiting().take(&id, &outcome);
+                    if let Some(waits) = waits {
                         // Who asked may have gone.
                         let _ = waits.send(outcome);
                     }
@@ -97,7 +122,8 @@ struct Awaited<'s> {
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
-        self.shared.waiting().remove(&self.id);
+        let mut waiting = self.shared.waiting();
+        waiting.has_strays |= waiting.by_id.remove(&self.id).is_some();
     }
 }
 
@@ -137,7 +163,7 @@ impl OverStdio {
             if self.is_over() {
                 return Err(gone());
             }
-            waiting.insert(id, answer);
+            waiting.by_id.insert(id, answer);
         }
         let _awaited = Awaited { shared: &self.shared, id };
         let line = Line { text, sent: sent.clone() };
@@ -175,6 +201,16 @@ impl OverStdio {
         self.shared.is_over.load(Ordering::Acquire)
     }
 
+    /// A request got no answer in its time.
+    pub(super) fn note_unheard(&self) {
+        self.shared.unheard.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether it has left so many requests unheard that nobody should ask it any more. Whoever waits still may.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.shared.unheard.load(Ordering::Acquire) >= MOST_UNHEARD
+    }
+
     /// Ends the process: its input first, then by force.
     pub(super) fn close(&self) {
         self.stop.send_replace(true);
@@ -183,4 +219,38 @@ impl OverStdio {
 
 fn gone() -> Failure {
     Failure::NotSent("the server's process is gone; nothing was sent".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_error_without_an_id_is_for_the_only_one_that_waits() {
+        let error = r#"{"id":null,"error":{"code":-32700,"message":"what?"}}"#;
+        let shared = Shared::default();
+        let wait = |id: u64| {
+            let (answer, answered) = oneshot::channel();
+            shared.waiting().by_id.insert(id, answer);
+            answered
+        };
+        let hear = |line: &str| shared.hear(line, &Ears::default());
+        let (mut first, mut second) = (wait(1), wait(2));
+        hear(error);
+        assert!(first.try_recv().is_err() && second.try_recv().is_err(), "it may be for either");
+        hear(r#"{"id":"1","result":{}}"#);
+        hear(r#"{"id":null,"result":{}}"#);
+        assert!(matches!(first.try_recv(), Ok(Ok(_))) && second.try_recv().is_err());
+        hear(error);
+        assert!(matches!(second.try_recv(), Ok(Err(error)) if error.code == -32700));
+        // One that nobody waits for any more may be meant.
+        let _gone = wait(3);
+        drop(Awaited { shared: &shared, id: 3 });
+        let mut fourth = wait(4);
+        hear(error);
+        assert!(fourth.try_recv().is_err());
+        assert!(shared.waiting().take(&json!(4), &Ok(RawValue::NULL.to_owned())).is_some());
+    }
 }

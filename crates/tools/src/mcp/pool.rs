@@ -1,13 +1,12 @@
 //! The open sessions of this process: one for each server of each tenant, shared by the tenant's runs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use answerable_core::id::TenantId;
 use answerable_ports::{McpPlace, McpTarget};
-use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, interval, timeout_at};
 
 use super::StdioCommand;
@@ -15,8 +14,10 @@ use super::ears::Ears;
 use super::failure::Failure;
 use super::over_http::OverHttp;
 use super::over_stdio::OverStdio;
+use super::places::{Place, Places};
 use super::secrets;
 use super::session::{Carrier, Session};
+use super::slot::{Key, Slot, Slots, is_idle};
 use crate::egress::GuardedClient;
 
 /// Bounds on the sessions of this process.
@@ -26,33 +27,27 @@ pub struct McpLimits {
     pub idle: Duration,
     /// Most sessions that are open at a time.
     pub sessions: usize,
+    /// Most of one tenant.
+    pub tenant_sessions: usize,
     /// Most processes among them.
     pub processes: usize,
+    /// Most of one tenant.
+    pub tenant_processes: usize,
     /// Servers that are remembered; beyond these, those without a session are forgotten.
     pub servers: usize,
 }
 
 impl Default for McpLimits {
     fn default() -> Self {
-        Self { idle: Duration::from_secs(300), sessions: 512, processes: 64, servers: 10_000 }
+        Self {
+            idle: Duration::from_secs(300),
+            sessions: 512,
+            tenant_sessions: 64,
+            processes: 64,
+            tenant_processes: 8,
+            servers: 10_000,
+        }
     }
-}
-
-type Key = (TenantId, String);
-
-/// What is known of one server of one tenant.
-#[derive(Debug, Default)]
-struct Slot {
-    ears: Ears,
-    /// Held while the session is opened, so that it is opened once.
-    open: AsyncMutex<Option<Arc<Session>>>,
-}
-
-#[derive(Debug, Default)]
-struct Slots {
-    by_key: HashMap<Key, Arc<Slot>>,
-    /// What slots that were forgotten had counted up to: those made after them begin there.
-    floor: u64,
 }
 
 /// The sessions.
@@ -62,8 +57,8 @@ pub(super) struct Pool {
     commands: BTreeMap<String, StdioCommand>,
     limits: McpLimits,
     slots: Mutex<Slots>,
-    sessions: Arc<Semaphore>,
-    processes: Arc<Semaphore>,
+    sessions: Places,
+    processes: Places,
     is_swept: AtomicBool,
 }
 
@@ -79,8 +74,8 @@ impl Pool {
             commands,
             limits,
             slots: Mutex::default(),
-            sessions: Arc::new(Semaphore::new(limits.sessions)),
-            processes: Arc::new(Semaphore::new(limits.processes)),
+            sessions: Places::new(limits.sessions, limits.tenant_sessions),
+            processes: Places::new(limits.processes, limits.tenant_processes),
             is_swept: AtomicBool::new(false),
         }
     }
@@ -92,25 +87,29 @@ impl Pool {
         deadline: Instant,
     ) -> Result<Arc<Session>, Failure> {
         let slot = self.slot(&(target.tenant_id, target.name.clone()));
+        let asked = Instant::now();
         let mut open = timeout_at(deadline, slot.open.lock())
             .await
             .map_err(|_| Failure::NotSent("the session was not open in time; nothing was sent".into()))?;
-        if let Some(session) = &*open {
-            if session.version() == target.version && !session.is_over() {
-                session.touch();
-                return Ok(Arc::clone(session));
-            }
-            // Where it was lost, that was noted then.
-            if !session.is_lost() {
-                slot.ears.note_change();
-            }
-            *open = None;
+        if let Some(known) = open.known(&target.version, asked, &slot.ears) {
+            return known;
         }
-        let (carrier, place) = self.carrier(target, &slot.ears, deadline).await?;
-        let session = Arc::new(Session::open(carrier, target.version.clone(), place, deadline).await?);
-        *open = Some(Arc::clone(&session));
-        self.sweep_from_now_on();
-        Ok(session)
+        let opened = self.opened(target, &slot.ears, deadline).await;
+        open.keep(&target.version, &opened, deadline);
+        if opened.is_ok() {
+            self.sweep_from_now_on();
+        }
+        opened
+    }
+
+    async fn opened(
+        &self,
+        target: &McpTarget,
+        ears: &Ears,
+        deadline: Instant,
+    ) -> Result<Arc<Session>, Failure> {
+        let (carrier, place) = self.carrier(target, ears, deadline).await?;
+        Ok(Arc::new(Session::open(carrier, target.version.clone(), place, deadline).await?))
     }
 
     /// The server knows this session no more.
@@ -145,7 +144,7 @@ impl Pool {
         ears: &Ears,
         deadline: Instant,
     ) -> Result<(Carrier, Box<dyn Send + Sync>), Failure> {
-        let place = self.place(&self.sessions, |_| true, deadline).await?;
+        let place = self.place(&self.sessions, target.tenant_id, |_| true, deadline).await?;
         let mask = secrets::mask(target, &self.commands);
         match &target.place {
             McpPlace::Url { url, headers } => {
@@ -159,35 +158,38 @@ impl Pool {
                     return Err(Failure::Forbidden(why.into()));
                 };
                 // It counts until its process is gone, not only until nobody uses it.
-                let process = self.place(&self.processes, Session::is_process, deadline).await?;
+                let process =
+                    self.place(&self.processes, target.tenant_id, Session::is_process, deadline).await?;
                 let carrier = OverStdio::start(command, &target.name, mask, ears.clone(), Box::new(process))?;
                 Ok((Carrier::Stdio(carrier), Box::new(place)))
             }
         }
     }
 
-    /// A place among the open sessions; where there is none, the one that was idle for longest makes room.
+    /// A place among the tenant's open sessions, and among all. Where there is none, the one of these that was idle for
+    /// longest makes room.
     async fn place(
         &self,
-        places: &Arc<Semaphore>,
+        places: &Places,
+        tenant: TenantId,
         counts: impl Fn(&Session) -> bool,
         deadline: Instant,
-    ) -> Result<OwnedSemaphorePermit, Failure> {
-        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            return Ok(place);
-        }
-        self.close_idlest(counts);
-        match timeout_at(deadline, Arc::clone(places).acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
-            _ => Err(Failure::NotSent("too many sessions are open here; nothing was sent".into())),
-        }
+    ) -> Result<Place, Failure> {
+        let make_room = |of: Option<TenantId>| self.close_idlest(of, &counts);
+        let place = timeout_at(deadline, places.take(tenant, make_room)).await;
+        place.map_err(|_| Failure::NotSent("too many sessions are open here; nothing was sent".into()))
     }
 
-    fn close_idlest(&self, counts: impl Fn(&Session) -> bool) {
-        let slots: Vec<_> = self.slots().by_key.values().cloned().collect();
+    /// Closes the one that was idle for longest, of a tenant or of all.
+    fn close_idlest(&self, of: Option<TenantId>, counts: impl Fn(&Session) -> bool) {
+        let slots: Vec<_> = {
+            let slots = self.slots();
+            let wanted = slots.by_key.iter().filter(|((tenant, _), _)| of.is_none_or(|of| of == *tenant));
+            wanted.map(|(_, slot)| Arc::clone(slot)).collect()
+        };
         let idle = slots.iter().filter_map(|slot| {
             let open = slot.open.try_lock().ok()?;
-            let used = open.as_ref().filter(|session| is_idle(session) && counts(session))?.used();
+            let used = open.idle().filter(|session| counts(session))?.used();
             Some((used, slot))
         });
         if let Some((_, slot)) = idle.min_by_key(|(used, _)| *used) {
@@ -216,36 +218,5 @@ impl Pool {
                 pool.close_idle();
             }
         });
-    }
-}
-
-/// Nobody has it but its slot.
-fn is_idle(session: &Arc<Session>) -> bool {
-    Arc::strong_count(session) == 1
-}
-
-impl Slot {
-    fn close_if(&self, condition: impl Fn(&Arc<Session>) -> bool) {
-        let Ok(mut open) = self.open.try_lock() else { return };
-        if open.take_if(|session| condition(session)).is_some() {
-            // Without a session no change is heard of.
-            self.ears.note_change();
-        }
-    }
-}
-
-impl Slots {
-    /// Lets go of what nobody uses. Whoever asks for its count later finds a higher one.
-    fn forget_unused(&mut self) {
-        let mut highest = 0;
-        self.by_key.retain(|_, slot| {
-            let is_unused =
-                Arc::strong_count(slot) == 1 && slot.open.try_lock().is_ok_and(|open| open.is_none());
-            if is_unused {
-                highest = highest.max(slot.ears.changes() + 1);
-            }
-            !is_unused
-        });
-        self.floor += highest;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use answerable_ports::{McpPlace, McpTarget};
+use answerable_ports::{McpPlace, McpTarget, is_reserved_header};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -16,11 +16,13 @@ const TELLING: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CRE
 /// The secrets of a server, in every form that it may send back.
 pub(super) fn mask(target: &McpTarget, commands: &BTreeMap<String, StdioCommand>) -> Mask {
     match &target.place {
-        McpPlace::Url { headers, .. } => Mask::new(headers.values().flat_map(|value| {
-            let whole = value.expose_secret();
-            // `Bearer KEY`: the key alone is as secret.
-            [Some(whole), whole.rsplit_once(' ').map(|(_, key)| key)].into_iter().flatten()
-        })),
+        McpPlace::Url { headers, .. } => {
+            let whole = headers.values().map(ExposeSecret::expose_secret);
+            // `Bearer KEY`: the key alone is as secret, also where it is no secret of the tenant's store.
+            let last = whole.clone().filter_map(|value| Some(value.rsplit_once(' ')?.1));
+            let parts = target.secrets.iter().map(ExposeSecret::expose_secret);
+            Mask::new(whole.chain(last).chain(parts))
+        }
         McpPlace::Stdio { command } => {
             let env = commands.get(command).into_iter().flat_map(|command| &command.env);
             Mask::new(env.filter(|(name, _)| is_secret(name)).map(|(_, value)| value.expose_secret()))
@@ -33,29 +35,13 @@ fn is_secret(variable: &str) -> bool {
     TELLING.iter().any(|telling| name.contains(telling))
 }
 
-/// Headers that are the protocol's, the trace's or the connection's own.
-const RESERVED: [&str; 12] = [
-    "accept",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "last-event-id",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "traceparent",
-    "transfer-encoding",
-];
-
 /// The tenant's headers as they are sent.
 pub(super) fn headers(wanted: &BTreeMap<String, SecretString>) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     for (name, value) in wanted {
         let known = HeaderName::try_from(name.as_str());
         let value = HeaderValue::from_str(value.expose_secret());
-        if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+        if is_reserved_header(name) {
             return Err(Failure::Forbidden(format!("header {name} can't be chosen; nothing was sent")));
         }
         let (Ok(known), Ok(mut value)) = (known, value) else {

@@ -24,8 +24,6 @@ use crate::sent::Sent;
 
 /// How long calling a request off may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the answer to a call that was called off is waited for: a server that heeds it sends none.
-const LAST_WORD: Duration = Duration::from_secs(10);
 
 /// What carries messages.
 #[derive(Debug)]
@@ -122,7 +120,8 @@ impl Session {
     }
 
     /// The same for a call with its `traceparent`. If nobody waits for the answer any more, because it is late, this future
-    /// is dropped or the call is off, the server is told. A call that is off is still waited for, a little.
+    /// is dropped or the call is off, the server is told. A call that is off is waited for all the same: what it came to is a
+    /// fact, and a server need not heed what it is told.
     pub(super) async fn call(
         &self,
         params: Value,
@@ -162,13 +161,24 @@ impl Session {
                     return Err(Failure::NotSent("the call is off; nothing was sent".into()));
                 }
                 awaited.call_off();
-                timeout(LAST_WORD, asking).await.unwrap_or(Err(Failure::Late))
+                // A server that heeds it may say nothing more, and is none the worse for that.
+                asking.await
             }
-            result = &mut asking => result,
+            result = &mut asking => {
+                self.note(&result);
+                result
+            }
         };
         awaited.is_settled |= !matches!(result, Err(Failure::Late));
         self.touch();
         result
+    }
+
+    /// A process that leaves request after request unheard is as good as gone.
+    fn note<T>(&self, result: &Result<T, Failure>) {
+        if let (Carrier::Stdio(stdio), Err(Failure::Late | Failure::NotSent(_))) = (&*self.carrier, result) {
+            stdio.note_unheard();
+        }
     }
 
     /// The server knows it no more. False where that was known already.
@@ -183,7 +193,8 @@ impl Session {
 
     /// Whether it can't be used any more, as far as is known.
     pub(super) fn is_over(&self) -> bool {
-        self.is_lost() || matches!(&*self.carrier, Carrier::Stdio(stdio) if stdio.is_over())
+        self.is_lost()
+            || matches!(&*self.carrier, Carrier::Stdio(stdio) if stdio.is_over() || stdio.is_stuck())
     }
 
     /// Whether there is a process behind it.

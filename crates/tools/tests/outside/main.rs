@@ -3,4 +3,5 @@
 mod egress;
 mod http;
 mod mcp;
+mod shell;
 mod workspace;

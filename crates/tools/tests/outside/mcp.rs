@@ -1,5 +1,6 @@
 //! Tools of MCP servers, scripted ones and real ones.
 
+mod bounds;
 mod cancelled;
 mod content;
 mod cuts;

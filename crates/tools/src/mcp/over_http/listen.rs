@@ -9,11 +9,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::super::ears::Ears;
 use super::super::failure::Failure;
+use super::content_type;
 use super::line::Line;
 use super::stream::Listener;
-use super::{MOST_ANSWER, content_type};
 use crate::sse::SseDecoder;
 
+/// Statuses after which it is not asked for again. 405: it has none. 401 and 403: not for us. 400 and 404: the session is
+/// over, as whoever calls next will find out. Any other may pass.
+const FINAL: [u16; 5] = [400, 401, 403, 404, 405];
+/// Most bytes of an event: what a server tells by itself is short.
+const MOST_EVENT: usize = 1 << 20;
 /// How long to wait before the stream is asked for again, at first; doubled up to the longest while it doesn't last.
 const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -32,8 +37,7 @@ pub(super) async fn listen(line: Arc<Line>, ears: Ears, replies: Arc<Semaphore>)
         let begun = Instant::now();
         match timeout(HEAD, line.stream(last.as_deref())).await {
             Ok(Ok(response)) if is_stream(&response) => last = hear(response, &listener).await.or(last),
-            // 405: it has none. 400 and 404: the session is over; whoever calls next will find out.
-            Ok(Ok(response)) if response.status().as_u16() < 500 => return,
+            Ok(Ok(response)) if FINAL.contains(&response.status().as_u16()) => return,
             Ok(Err(Failure::Forbidden(_))) => return,
             Ok(_) | Err(_) => {}
         }
@@ -51,7 +55,7 @@ fn is_stream(response: &Response) -> bool {
 
 /// Hears a stream to its end; the id of its last event.
 async fn hear(mut response: Response, listener: &Listener) -> Option<String> {
-    let mut decoder = SseDecoder::within(MOST_ANSWER);
+    let mut decoder = SseDecoder::within(MOST_EVENT);
     while let Ok(Ok(Some(piece))) = timeout(SILENCE, response.chunk()).await {
         let Ok(events) = decoder.push(&piece) else { break };
         events.iter().for_each(|event| drop(listener.hear(&event.data, None)));

@@ -121,3 +121,28 @@ async fn a_call_that_never_left_is_not_called_off() {
     assert!(greets.requests("notifications/cancelled").is_empty());
     assert_eq!(greets.requests("tools/call").len(), 1);
 }
+
+#[tokio::test]
+async fn a_call_that_is_off_has_all_of_its_own_time() {
+    let world = World::start().await;
+    let files = world.files();
+    files.script("pay", [McpAnswer::text("paid").held()]);
+    let mut call = world.prepared(1, "files", "pay", json!({}));
+    call.tool.timeout_ms = Some(14_000);
+    let (tools, id) = (world.tools.clone(), call.call_id);
+    let task = tokio::spawn(async move { tools.run(&call).await.attempt });
+    files.reached("tools/call", 1).await;
+    world.tools.call_off(id);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    files.release();
+    assert!(matches!(task.await.expect("no panic"), Attempt::Succeeded(_)));
+    // And no more than that.
+    let mut call = world.prepared(1, "files", "pay", json!({}));
+    call.tool.timeout_ms = Some(300);
+    let tools = world.tools.clone();
+    let task = tokio::spawn(async move { tools.run(&call).await.attempt });
+    files.reached("tools/call", 2).await;
+    world.tools.call_off(id);
+    let attempt = task.await.expect("no panic");
+    assert!(matches!(attempt, Attempt::Unclear(ErrorCode::Timeout, _)), "{attempt:?}");
+}

@@ -135,12 +135,52 @@ async fn a_failure_is_told_in_the_tools_words() {
         (json!({"content": [], "isError": true}), "the tool failed and said nothing".into()),
         (json!({"structuredContent": {"why": "x"}, "isError": true}), "{\"why\":\"x\"}".into()),
         (
-            json!({"content": [{"type": "text", "text": "z".repeat(3000)}, image], "isError": true}),
+            json!({"content": [{"type": "text", "text": "z".repeat(3000)}, image.clone()], "isError": true}),
             "z".repeat(2000) + "…",
         ),
     ] {
         let came = said(&world, result).await;
         assert!(matches!(&came.attempt, Attempt::Refused(_, why) if *why == wanted), "{:?}", came.attempt);
         assert!(came.artifacts.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_a_failure_names_is_kept() {
+    let world = World::start().await;
+    let image = json!({"type": "image", "mimeType": "image/png", "data": PIXEL});
+    let text = |size: usize| json!({"type": "text", "text": "z".repeat(size)});
+    let came = said(&world, json!({"content": [image, text(3000), image], "isError": true})).await;
+    let Attempt::Refused(_, why) = &came.attempt else { panic!("{:?}", came.attempt) };
+    let [kept] = came.artifacts.as_slice() else { panic!("{} artifacts", came.artifacts.len()) };
+    assert!(why.contains(&kept.id.to_string()) && why.ends_with('…'), "{why}");
+    assert_eq!((kept.media_type.as_str(), kept.content.len()), ("image/png", 70));
+}
+
+#[tokio::test]
+async fn only_so_many_blocks_are_read() {
+    let world = World::start().await;
+    let came = said(&world, json!({"content": vec![json!(1); 1_000_003]})).await;
+    let content = output(came.attempt).content;
+    let lines: Vec<&str> = content.lines().collect();
+    assert_eq!((lines.len(), lines[999]), (1001, "1"));
+    assert_eq!(lines[1000], "[999003 more blocks of content, which are not read]");
+}
+
+#[tokio::test]
+async fn odd_fields_spoil_no_block() {
+    let world = World::start().await;
+    for (block, wanted) in [
+        (json!({"type": "text", "text": "a", "data": {"n": [1]}, "size": -1, "annotations": 7}), "a"),
+        (json!({"type": "resource", "resource": {"text": "b", "uri": 7, "mimeType": [], "blob": 5}}), "b"),
+        (
+            json!({"type": "resource_link", "uri": "x:y", "name": "n", "size": 1.5, "mimeType": 3}),
+            "[resource: n (x:y)]",
+        ),
+        (json!({"type": "resource_link", "name": "n"}), "{\"name\":\"n\",\"type\":\"resource_link\"}"),
+        (json!(["text", "a"]), "[\"text\",\"a\"]"),
+    ] {
+        let came = said(&world, json!({"content": [block]})).await;
+        assert_eq!(output(came.attempt).content, wanted, "{block}");
     }
 }

@@ -49,10 +49,21 @@ async fn a_list_has_an_end() {
     let round = McpAnswer::result(&json!({"tools": [], "nextCursor": "again"}));
     let many: Vec<Value> = (0..6000).map(|n| json!({"name": format!("t{n}")})).collect();
     let page = |next: &str| McpAnswer::result(&json!({"tools": many, "nextCursor": next}));
+    let half = |next: &str| {
+        McpAnswer::result(
+            &json!({"tools": [{"name": next, "description": "x".repeat(5 << 20)}], "nextCursor": next}),
+        )
+    };
     let cases = [
         (vec![round], "no end"),
         (vec![page("a"), page("b")], "longer"),
         (vec![McpAnswer::raw("application/json", vec![b' '; 17 << 20])], "longer"),
+        (vec![McpAnswer::result(&json!({"tools": vec![json!(1); 1_000_000]}))], "longer"),
+        (
+            vec![McpAnswer::result(&json!({"tools": [{"name": "a", "description": "x".repeat(9 << 20)}]}))],
+            "longer",
+        ),
+        (vec![half("a"), half("b")], "longer"),
         (vec![McpAnswer::result(&json!({"tools": "none"}))], "no such form"),
         (vec![McpAnswer::result(&json!({}))], "no such form"),
         (vec![McpAnswer::error(-32601, "no tools here")], "no tools here"),

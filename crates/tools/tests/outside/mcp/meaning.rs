@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use answerable_core::tool::{Attempt, ErrorCode};
-use answerable_ports::McpPlace;
+use answerable_ports::{McpFault, McpPlace, McpTarget};
 use answerable_testkit::McpAnswer;
 use serde_json::json;
 
@@ -39,7 +39,10 @@ async fn every_row_of_the_table() {
     for (answer, code) in [
         (McpAnswer::error(-32602, "the path has no such form"), InvalidArguments),
         (McpAnswer::error(-32601, "no such tool"), NotFound),
-        (McpAnswer::error(-32603, "it broke"), Internal),
+        (McpAnswer::error(-32002, "no such resource"), NotFound),
+        (McpAnswer::error(-32600, "no such form"), Internal),
+        (McpAnswer::error(-32700, "what?"), Internal),
+        (McpAnswer::error(-32000, "not now").with_status(400), InvalidArguments),
         (McpAnswer::error(-32602, "with a status").with_status(400), InvalidArguments),
         (McpAnswer::error(-32602, "as a stream").as_stream(), InvalidArguments),
         (McpAnswer::error(-32602, "for nobody").for_id(serde_json::Value::Null), InvalidArguments),
@@ -62,6 +65,12 @@ async fn every_row_of_the_table() {
     for (answer, code) in [
         (McpAnswer::status(500, "Traceback: /srv/app.py"), Unavailable),
         (McpAnswer::status(503, ""), Unavailable),
+        (McpAnswer::error(-32603, "the server behind me died"), Unavailable),
+        (McpAnswer::error(-32000, "connection closed"), Unavailable),
+        (McpAnswer::error(-32001, "request timed out"), Unavailable),
+        (McpAnswer::error(-32001, "request timed out").as_stream(), Unavailable),
+        (McpAnswer::error(1, "oops"), Unavailable),
+        (McpAnswer::raw("application/json", r#"{"jsonrpc":"2.0","id":null,"error":"oops"}"#), Unavailable),
         (McpAnswer::status(408, ""), Timeout),
         (McpAnswer::cut(), Unavailable),
         (McpAnswer::status(202, ""), Unavailable),
@@ -160,6 +169,7 @@ async fn keys_that_come_back_are_masked() {
     let world = World::start().await;
     for answer in [
         McpAnswer::text("your key is sk-tenant-1-canary"),
+        McpAnswer::error(-32000, "sk-tenant-1-canary"),
         McpAnswer::is_error("Bearer sk-tenant-1-canary is wrong"),
         McpAnswer::error(-32602, "sk-tenant-1-canary"),
         McpAnswer::status(403, "sk-tenant-1-canary"),
@@ -173,4 +183,36 @@ async fn keys_that_come_back_are_masked() {
         let said = format!("{:?}", answered(&world, answer).await);
         assert!(!said.contains("canary"), "{said}");
     }
+}
+
+#[tokio::test]
+async fn secrets_within_a_header_are_masked_by_themselves() {
+    let world = World::start().await;
+    let headers = [
+        ("authorization", "Token token=\"canary-one/1\", realm=\"x\""),
+        ("x-pair", "canary-two2:canary-three3"),
+    ];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.into())).into();
+    world.store(McpTarget {
+        place: McpPlace::Url { url: world.far.url("files"), headers },
+        secrets: ["canary-one/1", "canary-two2", "canary-three3"].map(Into::into).into(),
+        ..world.target(1, "files")
+    });
+    for echo in ["canary-one/1", "canary-one\\/1", "canary-two2", "x canary-three3 y", "canary-one%2F1"] {
+        let said = format!("{:?}", answered(&world, McpAnswer::text(echo)).await);
+        assert!(!said.contains("canary") && said.contains("***"), "{echo}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_without_a_secret_that_a_header_names() {
+    let world = World::start().await;
+    assert_eq!(output(world.call("pay", json!({})).await).content, "ok");
+    world.store(McpTarget { missing: Some("FILES_KEY".into()), ..world.target(1, "files") });
+    let attempt = world.call("pay", json!({})).await;
+    let Attempt::Refused(ErrorCode::PermissionDenied, why) = attempt else { panic!("{attempt:?}") };
+    assert_eq!(why, "secret FILES_KEY is not there; nothing was sent");
+    assert!(matches!(world.list().await, Err(McpFault::Refused(told)) if told == why));
+    assert_eq!(world.files().requests("tools/call").len(), 1);
+    assert!(world.files().requests("tools/list").is_empty());
 }

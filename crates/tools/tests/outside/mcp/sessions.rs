@@ -6,7 +6,6 @@ use std::time::Duration;
 use answerable_core::tool::{Attempt, ErrorCode};
 use answerable_ports::McpPlace;
 use answerable_testkit::McpAnswer;
-use answerable_tools::McpLimits;
 use serde_json::{Value, json};
 
 use super::world::{World, idle, key, names, output};
@@ -135,40 +134,6 @@ async fn settings_that_change_within_a_call_break_nothing_off() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_sessions_and_servers() {
-    let limits = McpLimits { sessions: 2, servers: 2, ..McpLimits::default() };
-    let world = World::with(BTreeMap::new(), limits).await;
-    for name in ["a", "b", "c"] {
-        world.set(1, name, &world.far.url(name));
-        let attempt = world.run(&world.prepared(1, name, "read", json!({}))).await.attempt;
-        assert_eq!(output(attempt).content, "ok", "{name}");
-    }
-    // The one that was idle for longest made room, and nobody hears of its changes any more.
-    world.far.server("a").reached("DELETE", 1).await;
-    assert!(world.far.server("b").requests("DELETE").is_empty());
-    assert!(answerable_ports::ToolSource::changes(&world.tools, super::world::tenant(1), "a") > 0);
-    let busy: Vec<_> = ["b", "c"]
-        .map(|name| {
-            world.far.server(name).script("slow", [McpAnswer::text("late").held()]);
-            let (tools, call) = (world.tools.clone(), world.prepared(1, name, "slow", json!({})));
-            tokio::spawn(async move { answerable_ports::ToolExecutor::run(&tools, &call).await.attempt })
-        })
-        .into_iter()
-        .collect();
-    for name in ["b", "c"] {
-        world.far.server(name).reached("tools/call", 2).await;
-    }
-    let mut call = world.prepared(1, "a", "read", json!({}));
-    call.tool.timeout_ms = Some(300);
-    let attempt = world.run(&call).await.attempt;
-    assert!(matches!(attempt, Attempt::NotDone(ErrorCode::Unavailable, _, None)), "{attempt:?}");
-    for (name, task) in ["b", "c"].into_iter().zip(busy) {
-        world.far.server(name).release();
-        assert_eq!(output(task.await.expect("no panic")).content, "late");
-    }
-}
-
-#[tokio::test]
 async fn a_session_that_is_lost_again_and_again_is_given_up() {
     let world = World::start().await;
     let files = world.files();
@@ -264,25 +229,6 @@ async fn an_idle_session_is_closed_and_one_in_use_is_not() {
     assert_eq!(output(world.call("read", json!({})).await).content, "ok");
     assert_eq!(files.requests("initialize").len(), 2);
     assert_eq!(files.faults(), Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn a_count_of_changes_never_falls() {
-    let limits = McpLimits { sessions: 1, servers: 1, ..McpLimits::default() };
-    let world = World::with(BTreeMap::new(), limits).await;
-    let mut before = 0;
-    // Its session makes room for the second one's, and it is forgotten for the third.
-    for name in ["a", "b", "c", "a", "b"] {
-        world.set(1, name, &world.far.url(name));
-        assert_eq!(
-            output(world.run(&world.prepared(1, name, "read", json!({}))).await.attempt).content,
-            "ok"
-        );
-        let now = answerable_ports::ToolSource::changes(&world.tools, super::world::tenant(1), "a");
-        assert!(now >= before, "{name}: {now} after {before}");
-        before = now;
-    }
-    assert!(before > 0);
 }
 
 #[tokio::test]

@@ -30,6 +30,8 @@ while IFS= read -r line; do
     *'"name":"last"'*) text "last words"; exit 0 ;;
     *'"name":"deaf"'*) exec sleep 1000 ;;
     *'"name":"mute"'*) ;;
+    *'"name":"closes"'*) exec </dev/null; text "closed"; exec sleep 1000 ;;
+    *'"name":"odd"'*) printf '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}\n' ;;
     *'"name":"noise"'*) echo "no message"; head -c 3000000 /dev/zero | tr '\0' x >&2; text "heard" ;;
     *'"name":"ping"'*) printf '{"jsonrpc":"2.0","id":"p","method":"ping"}\n{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'; text "asked" ;;
     *'"name":"flood"'*) head -c 17000000 /dev/zero | tr '\0' x; exec sleep 1000 ;;
@@ -243,5 +245,67 @@ async fn there_are_only_so_many_processes() {
     call.tool.timeout_ms = Some(300);
     let attempt = desk.world.run(&call).await.attempt;
     assert!(matches!(attempt, Attempt::NotDone(ErrorCode::Unavailable, _, None)), "{attempt:?}");
+    assert!(matches!(busy.await.expect("no panic"), Attempt::Unclear(ErrorCode::Timeout, _)));
+}
+
+#[tokio::test]
+async fn a_process_that_closes_its_input_is_replaced() {
+    let desk = Desk::start(McpLimits::default()).await;
+    let first = desk.said(1, "pid").await;
+    assert_eq!(desk.said(1, "closes").await, "closed");
+    eventually(|| std::fs::read_to_string(format!("/proc/{first}/comm")).is_ok_and(|name| name == "sleep\n"))
+        .await;
+    let begun = std::time::Instant::now();
+    let attempt = desk.call(1, "pid", json!({})).await;
+    assert!(matches!(attempt, Attempt::Unclear(ErrorCode::Unavailable, _)), "{attempt:?}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "before the call's own time is over");
+    assert_ne!(desk.said(1, "pid").await, first);
+    eventually(|| !lives(&first)).await;
+}
+
+#[tokio::test]
+async fn a_process_that_answers_nothing_is_replaced() {
+    let desk = Desk::start(McpLimits::default()).await;
+    let first = desk.said(1, "pid").await;
+    let late = async || {
+        let mut call = desk.world.prepared(1, "shell", "mute", json!({}));
+        call.tool.timeout_ms = Some(150);
+        let attempt = desk.world.run(&call).await.attempt;
+        assert!(matches!(attempt, Attempt::Unclear(ErrorCode::Timeout, _)), "{attempt:?}");
+    };
+    for _ in 0..2 {
+        late().await;
+        late().await;
+        assert_eq!(desk.said(1, "pid").await, first, "an answer begins the count anew");
+    }
+    let changes = desk.world.tools.changes(tenant(1), "shell");
+    for _ in 0..3 {
+        late().await;
+    }
+    assert_ne!(desk.said(1, "pid").await, first);
+    assert!(desk.world.tools.changes(tenant(1), "shell") > changes);
+    eventually(|| !lives(&first)).await;
+}
+
+#[tokio::test]
+async fn an_error_for_nobody_is_for_the_only_one_that_waits() {
+    let desk = Desk::start(McpLimits::default()).await;
+    let attempt = desk.call(1, "odd", json!({})).await;
+    assert!(matches!(&attempt, Attempt::Refused(ErrorCode::Internal, why) if why == "what?"), "{attempt:?}");
+}
+
+#[tokio::test]
+async fn a_tenant_has_its_part_of_the_processes() {
+    let desk = Desk::start(McpLimits { tenant_processes: 1, ..McpLimits::default() }).await;
+    let mut call = desk.world.prepared(1, "shell", "mute", json!({}));
+    call.tool.timeout_ms = Some(1500);
+    let tools = desk.world.tools.clone();
+    let busy = tokio::spawn(async move { tools.run(&call).await.attempt });
+    desk.logged("\"mute\"").await;
+    let mut call = desk.world.prepared(1, "elsewhere", "pid", json!({}));
+    call.tool.timeout_ms = Some(300);
+    let attempt = desk.world.run(&call).await.attempt;
+    assert!(matches!(attempt, Attempt::NotDone(ErrorCode::Unavailable, _, None)), "{attempt:?}");
+    assert!(!desk.said(2, "pid").await.is_empty(), "another tenant has places");
     assert!(matches!(busy.await.expect("no panic"), Attempt::Unclear(ErrorCode::Timeout, _)));
 }

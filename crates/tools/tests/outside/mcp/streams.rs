@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use answerable_core::tool::{Attempt, ErrorCode};
+use answerable_ports::ToolSource;
 use answerable_testkit::McpAnswer;
 use serde_json::json;
 
-use super::world::{World, idle, output};
+use super::world::{World, idle, output, tenant};
 
 #[tokio::test]
 async fn progress_and_logs_before_an_answer_are_heard_and_change_nothing() {
@@ -88,4 +89,41 @@ async fn the_servers_own_stream_ends_with_the_session() {
         }
     };
     tokio::time::timeout(Duration::from_secs(10), deaf).await.expect("nobody listens any more");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_refused_for_now_is_asked_for_again_and_one_that_is_not_there_is_not() {
+    let world = World::start().await;
+    let refusals = [400, 401, 403, 404, 405].map(|status| (status, McpAnswer::status(status, "")));
+    let changed = json!({"method": "notifications/tools/list_changed", "params": "x".repeat(2 << 20)});
+    let event = format!("data: {changed}\n\n");
+    let odd = [
+        (429, McpAnswer::status(429, "")),
+        (409, McpAnswer::status(409, "")),
+        (500, McpAnswer::status(500, "")),
+        (200, McpAnswer::raw("text/html", "<html>")),
+        // An event that is longer than is read there.
+        (201, McpAnswer::raw("text/event-stream", event)),
+    ];
+    let all: Vec<_> = refusals.into_iter().chain(odd).collect();
+    for (status, answer) in &all {
+        let name = format!("s{status}");
+        let server = world.far.server(&name);
+        server.with_stream();
+        server.script("GET", [answer.clone(), McpAnswer::usual()]);
+        world.set(1, &name, &world.far.url(&name));
+        assert_eq!(
+            output(world.run(&world.prepared(1, &name, "look", json!({}))).await.attempt).content,
+            "ok"
+        );
+        server.reached("GET", 1).await;
+    }
+    for (status, _) in &all[5..] {
+        let name = format!("s{status}");
+        world.far.server(&name).reached("GET", 2).await;
+        assert_eq!(world.tools.changes(tenant(1), &name), 0, "{status}");
+    }
+    for (status, _) in &all[..5] {
+        assert_eq!(world.far.server(&format!("s{status}")).requests("GET").len(), 1, "{status}");
+    }
 }

@@ -83,8 +83,25 @@ impl World {
 
     pub(super) fn put(&self, number: u128, name: &str, place: McpPlace, timeout_ms: u64, version: &str) {
         let tenant_id = tenant(number);
-        let target = McpTarget { tenant_id, name: name.into(), place, timeout_ms, version: version.into() };
-        self.settings.0.lock().expect("no panic").insert((tenant_id.0, name.to_owned()), target);
+        self.store(McpTarget {
+            tenant_id,
+            name: name.into(),
+            place,
+            secrets: Vec::new(),
+            missing: None,
+            timeout_ms,
+            version: version.into(),
+        });
+    }
+
+    /// A tenant's settings as they are.
+    pub(super) fn target(&self, number: u128, name: &str) -> McpTarget {
+        self.settings.0.lock().expect("no panic")[&(tenant(number).0, name.to_owned())].clone()
+    }
+
+    /// The tenant's settings are these.
+    pub(super) fn store(&self, target: McpTarget) {
+        self.settings.0.lock().expect("no panic").insert((target.tenant_id.0, target.name.clone()), target);
     }
 
     /// A call of a tenant's tool.

@@ -5,6 +5,8 @@ CREATE TABLE children (
     run_id uuid NOT NULL,
     -- The run that called it; null once that is deleted.
     parent_run_id uuid,
+    -- Its id is its call's, which may be days older.
+    began_at timestamptz NOT NULL DEFAULT now(),
     -- Its parent wants its end, since then and for this reason; and since when the run has been told so.
     stop_at timestamptz,
     stop_reason text,
@@ -16,6 +18,7 @@ CREATE TABLE children (
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs ON DELETE CASCADE
 ) WITH (fillfactor = 80);
 CREATE INDEX children_of_run ON children (tenant_id, parent_run_id);
+CREATE INDEX children_by_time ON children (tenant_id, began_at);
 -- What is still to be told: short lists, whoever left them.
 CREATE INDEX children_to_stop ON children (stop_at) WHERE stop_at IS NOT NULL AND stopped_at IS NULL;
 CREATE INDEX children_to_tell ON children (ended_at) WHERE ended_at IS NOT NULL AND told_at IS NULL;
@@ -58,6 +61,8 @@ CREATE OR REPLACE FUNCTION workspace_is_somebodys(p_tenant uuid, p_workspace uui
 LANGUAGE sql STABLE
 AS $$
     SELECT EXISTS (SELECT FROM threads t WHERE t.tenant_id = p_tenant AND t.workspace_id = p_workspace AND t.deleted_at IS NULL)
-        OR EXISTS (SELECT FROM runs r WHERE r.tenant_id = p_tenant AND r.workspace_id = p_workspace AND r.thread_id IS NULL
-            AND NOT EXISTS (SELECT FROM children c WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id))
+        OR (EXISTS (
+                SELECT FROM runs r WHERE r.tenant_id = p_tenant AND r.workspace_id = p_workspace
+                AND NOT EXISTS (SELECT FROM children c WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id))
+            AND NOT EXISTS (SELECT FROM threads t WHERE t.tenant_id = p_tenant AND t.workspace_id = p_workspace))
 $$;

@@ -7,13 +7,13 @@ use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::child_runs::{agent, agent_tool, child};
-use crate::harness::{Fits, Run, World};
+use crate::harness::{Fits, Run, With, World};
 
 /// A lock on something in the world's database, held until it is dropped.
-struct Held(PgConnection);
+pub(crate) struct Held(PgConnection);
 
 impl Held {
-    async fn of(world: &World, lock: &'static str, run: Option<&Run<'_>>) -> Self {
+    pub(crate) async fn of(world: &World, lock: &'static str, run: Option<&Run<'_>>) -> Self {
         let mut connection = PgConnection::connect(world.database_url()).await.expect("a connection");
         sqlx::query("BEGIN").execute(&mut connection).await.expect("a transaction");
         let id = run.map(|run| run.id.trim_start_matches("run_").parse::<Uuid>().expect("a run's id"));
@@ -23,16 +23,16 @@ impl Held {
     }
 
     /// Nobody changes this run.
-    async fn state(run: &Run<'_>) -> Self {
+    pub(crate) async fn state(run: &Run<'_>) -> Self {
         Self::of(run.world(), "SELECT FROM run_states WHERE run_id = $1 FOR UPDATE", Some(run)).await
     }
 
     /// Nobody claims any run.
-    async fn claims(world: &World) -> Self {
+    pub(crate) async fn claims(world: &World) -> Self {
         Self::of(world, "SELECT pg_advisory_xact_lock(x'616e7377636c616d'::bigint)", None).await
     }
 
-    async fn let_go(self) {
+    pub(crate) async fn let_go(self) {
         self.0.close().await.expect("an end");
     }
 }
@@ -167,4 +167,39 @@ async fn a_write_of_a_childs_that_was_out_is_known_to_be_unknown_above() {
     let below = child(&run, 0).await;
     below.ended().await.fits(&json!({"stop_reason": "side_effect_uncertain"}));
     assert_eq!(world.tools.requests("pay").len(), 1, "it is never sent again");
+}
+
+#[tokio::test]
+async fn an_end_that_comes_with_a_cancel_is_known_and_no_effect_is_made_twice() {
+    let world = World::alone().await;
+    let one_step = json!({"budgets": {"max_steps": 1}});
+    let helper = agent(&world, "helper", &[world.write("pay")], one_step).await;
+    world.model.script("helper", [ModelReply::calls([("pay", json!({"amount": 5}))]).held()]);
+    let ask = || ModelReply::calls([("ask", json!({"input": "pay"}))]);
+    world.model.script("m", [ask(), ask(), ModelReply::text("Paid before.")]);
+    // It was said to change nothing.
+    let tool = agent_tool("ask", &helper).with(json!({"side_effect": "none"}));
+    let run = world.start(&world.agent(&[tool])).await;
+    world.model.requests_reached(2).await;
+    run.when("the wait", |run| run["status"] == "waiting_tool").await;
+    let below = child(&run, 0).await;
+    let claims = Held::claims(&world).await;
+    run.cancel().await;
+    world.model.release();
+    below.when("its end", |run| run["status"] == "failed").await;
+    let told = "SELECT told_at IS NOT NULL FROM children WHERE parent_run_id = $1";
+    while world.sql::<bool>(told, &run.id).await != Some(true) {
+        tokio::task::yield_now().await;
+    }
+    claims.let_go().await;
+    run.ended().await.fits(&json!({"status": "cancelled", "uncertain": []}));
+    let entry = json!([{"status": "failed", "side_effect": "committed", "error_code": "BUDGET_EXHAUSTED"}]);
+    run.list("ledger").await.fits(&entry);
+    // Whoever stands on it makes the same call, and hears of that.
+    let fork = world.client.post(&run.path("/fork"), &json!({"after_step": 0})).await.is(201);
+    let fork = world.run(&fork);
+    fork.ended().await.fits(&json!({"status": "finished", "final_answer": "Paid before."}));
+    let result = json!({"status": "failed", "content": "~stays changed"});
+    fork.calls().await.fits(&json!([{"child_run_id": null, "result": result}]));
+    assert_eq!((world.tools.effects("pay"), world.model.requests_for("helper").len()), (1, 1));
 }

@@ -225,6 +225,8 @@ async fn agents_go_four_deep_and_no_deeper() {
         {"child_run_id": null, "ledger_id": null, "result": {"status": "failed", "error_code": "UNAVAILABLE", "content": "~4 deep"}},
     ]));
     assert_eq!(world.model.requests_for("level-5").len(), 0);
+    // A replay of it is as deep.
+    same_again(&deepest).await;
 }
 
 #[tokio::test]

@@ -27,29 +27,39 @@ const SWEPT: i64 = 200;
 
 impl Store {
     /// Tells what a commit left to tell: that the run `ended`, to whoever called it, and to the runs `stopped` that they are
-    /// to end. What fails here is found by the sweep.
-    pub(crate) async fn children_hear(&self, tenant: TenantId, ended: Option<RunId>, stopped: &[RunId]) {
+    /// to end. What fails here is found by the sweep. False: something failed.
+    pub(crate) async fn children_hear(
+        &self,
+        tenant: TenantId,
+        ended: Option<RunId>,
+        stopped: &[RunId],
+    ) -> bool {
+        let mut all_told = true;
         for run in stopped {
             if let Err(error) = self.child_stop(tenant, *run).await {
                 tracing::warn!(run_id = %run, %error, "a run was not told to end yet; it is tried again");
+                all_told = false;
             }
         }
         if let Some(run) = ended
             && let Err(error) = self.child_tell(tenant, run).await
         {
             tracing::warn!(run_id = %run, %error, "a run's caller was not told of its end yet; it is tried again");
+            all_told = false;
         }
+        all_told
     }
 
-    /// Tells what nobody has told for a while; gives how many runs that were about.
+    /// Tells what nobody has told for a while; gives how many runs were told of.
     pub(crate) async fn children_sweep(&self) -> Result<u64> {
         let left = self.system().await?.children_left().await?;
-        for (tenant, run, is_over) in &left {
-            let (tenant, run) = (TenantId(*tenant), RunId(*run));
-            let (ended, stopped) = if *is_over { (Some(run), None) } else { (None, Some(run)) };
-            self.children_hear(tenant, ended, stopped.as_slice()).await;
+        let mut told = 0;
+        for (tenant, run, is_over) in left {
+            let (tenant, run) = (TenantId(tenant), RunId(run));
+            let (ended, stopped) = if is_over { (Some(run), None) } else { (None, Some(run)) };
+            told += u64::from(self.children_hear(tenant, ended, stopped.as_slice()).await);
         }
-        Ok(left.len() as u64)
+        Ok(told)
     }
 
     async fn child_stop(&self, tenant: TenantId, run: RunId) -> Result<()> {
@@ -74,19 +84,20 @@ impl Store {
 }
 
 impl SystemTx {
-    /// Tenant and run of what was left untold, and whether the run has ended.
+    /// Tenant and run of what was left untold, and whether the run has ended. Any of them, if they are many: what fails
+    /// again and again is in nobody's way.
     async fn children_left(&mut self) -> Result<Vec<(Uuid, Uuid, bool)>> {
         let rows = sqlx::query!(
             r#"(SELECT tenant_id AS "tenant_id!", run_id AS "run_id!", false AS "is_over!" FROM children
                 WHERE stop_at IS NOT NULL AND stopped_at IS NULL AND stop_at < now() - interval '1 second'
-                ORDER BY stop_at LIMIT $1)
+                ORDER BY random() LIMIT $1)
                UNION ALL
                (SELECT tenant_id, run_id, true FROM children c
                 WHERE ended_at IS NOT NULL AND told_at IS NULL AND ended_at < now() - interval '1 second'
                     AND NOT EXISTS (SELECT FROM run_queue q WHERE q.tenant_id = c.tenant_id AND q.run_id = c.run_id)
                     AND NOT EXISTS (SELECT FROM children b WHERE b.tenant_id = c.tenant_id AND b.parent_run_id = c.run_id
                         AND b.told_at IS NULL)
-                ORDER BY ended_at LIMIT $1)"#,
+                ORDER BY random() LIMIT $1)"#,
             SWEPT,
         )
         .fetch_all(self.conn())
@@ -242,17 +253,16 @@ impl TenantTx {
         .map_err(store_error)
     }
 
-    /// Locks the states of these runs, which have one above them that is locked already.
-    pub(crate) async fn states_lock(&mut self, runs: &[Uuid]) -> Result<()> {
-        sqlx::query!(
-            "SELECT FROM run_states WHERE tenant_id = $1 AND run_id = ANY($2) ORDER BY run_id FOR UPDATE",
+    /// Locks the states of these runs, in one order for all who lock several; gives those that are there.
+    pub(crate) async fn states_lock(&mut self, runs: &[Uuid]) -> Result<Vec<Uuid>> {
+        sqlx::query_scalar!(
+            "SELECT run_id FROM run_states WHERE tenant_id = $1 AND run_id = ANY($2) ORDER BY run_id FOR UPDATE",
             self.tenant(),
             runs,
         )
-        .execute(self.conn())
+        .fetch_all(self.conn())
         .await
-        .map_err(store_error)?;
-        Ok(())
+        .map_err(store_error)
     }
 
     /// Why a run is to end, if it is and hasn't been told.

@@ -4,7 +4,7 @@ mod weigh;
 
 use answerable_core::FieldError;
 use answerable_core::agent::AgentSpec;
-use answerable_core::budget::BudgetPatch;
+use answerable_core::budget::{BudgetPatch, Budgets};
 use answerable_core::catalog::with_tools;
 use answerable_core::id::{ApprovalId, CallId, RunId};
 use answerable_core::permission::Policy;
@@ -86,6 +86,8 @@ pub(crate) struct EditRules {
     pub(crate) agent: AgentSpec,
     pub(crate) tenant_policy: Option<Policy>,
     pub(crate) waiting_patches: Vec<BudgetPatch>,
+    /// What the run that called this one gave it.
+    pub(crate) given: Option<Budgets>,
 }
 
 impl TenantTx {
@@ -161,17 +163,21 @@ impl TenantTx {
         // Whoever changes an approval holds its run, so the row needs no lock of its own.
         let Some(run) = self.run_lock(run_id).await? else { return Ok(None) };
         let Some(record) = self.approval_fetch(approval_id).await? else { return Ok(None) };
-        let rules =
-            if edits && record.status == "pending" { Some(self.edit_rules(run_id).await?) } else { None };
+        let rules = if edits && record.status == "pending" {
+            Some(self.edit_rules(run_id, run.state.depth > 0).await?)
+        } else {
+            None
+        };
         let (agent_id, thread_id, context) = (row.agent_id, row.thread_id, row.context);
         Ok(Some(LockedApproval { record, run, agent_id, thread_id, context, rules }))
     }
 
-    async fn edit_rules(&mut self, run_id: RunId) -> Result<EditRules> {
+    async fn edit_rules(&mut self, run_id: RunId, is_called: bool) -> Result<EditRules> {
         let (agent, waiting_patches) = self.budget_facts(run_id).await?;
         let agent = with_tools(&agent, &self.run_tools_fetch(run_id).await?);
         let tenant_policy = self.policy_fetch().await?.map(|(_, policy)| policy);
-        Ok(EditRules { agent, tenant_policy, waiting_patches })
+        let given = if is_called { Some(self.given_budgets(run_id).await?) } else { None };
+        Ok(EditRules { agent, tenant_policy, waiting_patches, given })
     }
 
     async fn vote_add(&mut self, approval_id: ApprovalId, vote: &Value) -> Result<()> {

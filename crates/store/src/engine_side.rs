@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::{AgentId, ArtifactId, CallId, LedgerId, TenantId};
+use answerable_core::id::{AgentId, ArtifactId, LedgerId, TenantId};
 use answerable_core::run::{KeyHolder, PinnedAgent};
 use answerable_core::tool::{ErrorCode, ResultStatus, ToolResult};
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
@@ -40,11 +40,16 @@ impl EngineStore {
 }
 
 /// What the ledger alone says of an earlier call, where its result isn't kept or was written before it was clear.
-pub(crate) fn as_the_ledger_has_it(status: &str) -> ToolResult {
+pub(crate) fn as_the_ledger_has_it(status: &str, side_effect: &str) -> ToolResult {
     let (status, code, words) = match status {
         "succeeded" => {
             (ResultStatus::Succeeded, None, "It was done by an earlier call; its answer was not kept.")
         }
+        "failed" if side_effect != "none" => (
+            ResultStatus::Failed,
+            Some(ErrorCode::Unavailable),
+            "An earlier call ended without an answer. What it had changed by then stays changed, and it is not made again.",
+        ),
         "failed" => (
             ResultStatus::Failed,
             Some(ErrorCode::Unavailable),
@@ -60,11 +65,14 @@ pub(crate) fn as_the_ledger_has_it(status: &str) -> ToolResult {
 }
 
 /// A result that was written before it was clear what became of the call, by what the ledger says now.
-pub(crate) fn as_it_turned_out(result: ToolResult, ledger: &str) -> ToolResult {
+pub(crate) fn as_it_turned_out(result: ToolResult, ledger: &str, side_effect: &str) -> ToolResult {
     match (result.status, ledger) {
+        (ResultStatus::Cancelled, "failed") if side_effect != "none" => {
+            as_the_ledger_has_it(ledger, side_effect)
+        }
         (ResultStatus::Cancelled | ResultStatus::Uncertain, "succeeded")
         | (ResultStatus::Uncertain, "failed")
-        | (ResultStatus::Cancelled, "uncertain") => as_the_ledger_has_it(ledger),
+        | (ResultStatus::Cancelled, "uncertain") => as_the_ledger_has_it(ledger, side_effect),
         _ => result,
     }
 }
@@ -178,9 +186,9 @@ impl RunStore for EngineStore {
         Ok(placed)
     }
 
-    async fn free_place(&self, lease: Lease, tool_name: &str, call_id: CallId, left: bool) -> Result<()> {
+    async fn free_place(&self, lease: Lease, place: &PlaceTaken, left: bool) -> Result<()> {
         let mut tx = self.store.tenant(lease.tenant_id).await?;
-        tx.place_free(lease, tool_name, call_id, left).await?;
+        tx.place_free(lease, place, left).await?;
         tx.commit().await
     }
 
@@ -226,7 +234,7 @@ impl TenantTx {
         input_hash: &str,
     ) -> Result<Option<std::result::Result<KeyHolder, ()>>> {
         let row = sqlx::query!(
-            r#"SELECT l.ledger_id, l.input_hash, l.status, l.run_id IS NULL AS "is_bare!", c.result AS "result?"
+            r#"SELECT l.ledger_id, l.input_hash, l.status, l.side_effect, l.run_id IS NULL AS "is_bare!", c.result AS "result?"
                FROM ledger l LEFT JOIN calls c ON c.tenant_id = l.tenant_id AND c.call_id = l.call_id
                WHERE l.tenant_id = $1 AND l.tool_name = $2 AND l.idempotency_key = $3 AND l.business_key"#,
             self.tenant(),
@@ -239,7 +247,7 @@ impl TenantTx {
         let Some(row) = row else { return Ok(None) };
         let same_input = row.input_hash == input_hash;
         if row.is_bare {
-            let result = as_the_ledger_has_it(&row.status);
+            let result = as_the_ledger_has_it(&row.status, &row.side_effect);
             return Ok(Some(Ok(KeyHolder {
                 ledger_id: LedgerId(row.ledger_id),
                 same_input,
@@ -257,7 +265,7 @@ impl TenantTx {
                 same_input,
                 result: result.map_or_else(
                     || ToolResult::without_run(ResultStatus::Failed, None, ""),
-                    |result| as_it_turned_out(result, &row.status),
+                    |result| as_it_turned_out(result, &row.status, &row.side_effect),
                 ),
                 inherited: false,
             }),

@@ -38,46 +38,22 @@ impl TenantTx {
         })
     }
 
-    /// Gives a place up. A question for it that is still under way is waited for, so that it doesn't come after this.
-    pub(crate) async fn place_free(
-        &mut self,
-        lease: Lease,
-        tool_name: &str,
-        call_id: CallId,
-        left: bool,
-    ) -> Result<()> {
+    /// Gives a place up, or a place in line.
+    pub(crate) async fn place_free(&mut self, lease: Lease, place: &PlaceTaken, left: bool) -> Result<()> {
         let tenant = self.tenant();
         sqlx::query!(
-            "SELECT FROM tool_limits WHERE tenant_id = $1 AND tool_name = $2 FOR UPDATE",
+            "SELECT FROM free_place($1, $2, $3, $4, $5, $6)",
             tenant,
-            tool_name
+            place.tool_name,
+            place.call_id.0,
+            i32::try_from(place.attempt).unwrap_or(i32::MAX),
+            lease.epoch,
+            left,
         )
         .execute(self.conn())
         .await
         .map_err(store_error)?;
-        let freed = if left {
-            sqlx::query!(
-                "UPDATE tool_places SET until = now()
-                 WHERE tenant_id = $1 AND tool_name = $2 AND call_id = $3 AND epoch = $4",
-                tenant,
-                tool_name,
-                call_id.0,
-                lease.epoch,
-            )
-            .execute(self.conn())
-            .await
-        } else {
-            sqlx::query!(
-                "DELETE FROM tool_places WHERE tenant_id = $1 AND tool_name = $2 AND call_id = $3 AND epoch = $4",
-                tenant,
-                tool_name,
-                call_id.0,
-                lease.epoch,
-            )
-            .execute(self.conn())
-            .await
-        };
-        freed.map(drop).map_err(store_error)
+        Ok(())
     }
 
     /// Places that calls of the run have had, of calls whose outcome isn't written down.

@@ -68,6 +68,13 @@ impl TenantTx {
                        AND NOT EXISTS (SELECT FROM runs r WHERE r.tenant_id = s.tenant_id AND r.run_id = s.run_id
                            AND r.origin_kind = 'replay')
                    UNION ALL
+                   -- Runs that began today with calls that are older.
+                   SELECT used_by_itself(state, 'input_tokens') + used_by_itself(state, 'output_tokens'),
+                       used_by_itself(state, 'cost_microusd')
+                   FROM children c JOIN run_states s ON s.tenant_id = c.tenant_id AND s.run_id = c.run_id
+                   WHERE c.tenant_id = $1 AND c.began_at >= (SELECT began FROM today)
+                       AND c.run_id < uuid_floor((SELECT began FROM today))
+                   UNION ALL
                    SELECT input_tokens + output_tokens, cost_microusd
                    FROM past_usage WHERE tenant_id = $1 AND created_at >= (SELECT began FROM today)
                )

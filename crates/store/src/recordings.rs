@@ -97,6 +97,7 @@ impl TenantTx {
         let row = sqlx::query!(
             r#"SELECT r.agent_id, r.agent_version, a.spec, r.context, r.budgets, r.deadline,
                    greatest(r.created_at, r.not_before) AS "starts!", c.state AS "first?",
+                   coalesce((s.state ->> 'depth')::integer, 0) AS "depth!",
                    s.seq > 0 AND NOT EXISTS (SELECT FROM journal j WHERE j.tenant_id = r.tenant_id AND j.run_id = r.run_id)
                        AS "gone!"
                FROM runs r
@@ -124,7 +125,8 @@ impl TenantTx {
                 let has_parts = inputs.iter().any(|message| message.pinned || !message.parts.is_empty());
                 let agent = decode::<AgentSpec>(row.spec.clone(), "agent")?;
                 let first = RunState::accepted(run_id, budgets, given, starts, deadline);
-                first.given(has_parts).needing(version_of(&agent))
+                let depth = u32::try_from(row.depth).unwrap_or(0);
+                first.given(has_parts).needing(version_of(&agent)).below(depth)
             }
         };
         let agent = row.agent_id.zip(row.agent_version);

@@ -34,16 +34,16 @@ impl TenantTx {
     pub async fn run_delete(&mut self, run_id: RunId) -> Result<RunDeleted> {
         let tenant = self.tenant();
         // The tenant before its runs, as whoever deletes the tenant locks them.
-        sqlx::query!("SELECT FROM tenants WHERE tenant_id = $1 FOR KEY SHARE", tenant)
-            .execute(self.conn())
-            .await
-            .map_err(store_error)?;
-        if self.run_lock(run_id).await?.is_none() {
+        self.tenant_hold().await?;
+        let below = self.runs_below(run_id).await?;
+        let all: Vec<Uuid> = std::iter::once(run_id.0).chain(below.iter().copied()).collect();
+        if !self.states_lock(&all).await?.contains(&run_id.0) {
             return Ok(RunDeleted::Unknown);
         }
-        let below = self.runs_below(run_id).await?;
-        self.states_lock(&below).await?;
-        let all: Vec<Uuid> = std::iter::once(run_id.0).chain(below.iter().copied()).collect();
+        if self.runs_below(run_id).await? != below {
+            // One of them called another run just now.
+            return Ok(RunDeleted::Awaited);
+        }
         self.heirs_hold_off(&all).await?;
         let found = sqlx::query!(
             r#"SELECT finished_at IS NOT NULL AS "ended!", run_can_go(tenant_id, run_id) AS "can_go!",

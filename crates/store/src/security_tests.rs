@@ -143,7 +143,7 @@ async fn the_system_role_sees_which_contents_are_used_and_not_what_is_in_them() 
     let database = TestDatabase::create().await.expect("a database");
     let store = store(&database).await;
     for (statement, may) in [
-        ("SELECT tenant_id, sha256, is_inline, unused_since FROM blobs FOR UPDATE", true),
+        ("SELECT tenant_id, sha256, object, unused_since FROM blobs FOR UPDATE", true),
         ("SELECT tenant_id, sha256 FROM workspace_files", true),
         ("SELECT content FROM blobs", false),
         ("SELECT path FROM workspace_files", false),
@@ -152,6 +152,8 @@ async fn the_system_role_sees_which_contents_are_used_and_not_what_is_in_them() 
         ("UPDATE workspace_files SET sha256 = NULL", false),
         ("DELETE FROM workspace_files", false),
         ("INSERT INTO gone_tenants VALUES (gen_random_uuid())", false),
+        ("DELETE FROM gone_objects", true),
+        ("UPDATE gone_objects SET tenant_id = NULL", false),
     ] {
         let mut tx = store.system().await.expect("tx");
         let done = sqlx::query(statement).execute(tx.conn()).await;

@@ -136,6 +136,15 @@ impl TenantTx {
             .map_err(store_error)
     }
 
+    /// The tenant isn't deleted before this transaction ends. Whoever locks runs, too, does this first.
+    pub(crate) async fn tenant_hold(&mut self) -> Result<()> {
+        sqlx::query!("SELECT FROM tenants WHERE tenant_id = $1 FOR KEY SHARE", self.tenant())
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        Ok(())
+    }
+
     /// Deletes the tenant with all that is its own; `false`: there is no such tenant. Its live runs end at once: no
     /// server can write them any more.
     ///

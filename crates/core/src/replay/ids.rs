@@ -107,6 +107,7 @@ impl Ids {
             }
             Event::Started { .. }
             | Event::ToolsListed { .. }
+            | Event::ToolsKept { .. }
             | Event::ToolsUnavailable { .. }
             | Event::ToolsChanged { .. }
             | Event::ContextOverflowed { .. }

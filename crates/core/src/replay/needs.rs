@@ -84,7 +84,9 @@ impl Need {
     pub(super) fn met_by(event: &Event, state: &RunState) -> Option<Self> {
         match event {
             Event::Started { .. } => Some(Self::Start),
-            Event::ToolsListed { .. } | Event::ToolsUnavailable { .. } => Some(Self::Tools),
+            Event::ToolsListed { .. } | Event::ToolsKept { .. } | Event::ToolsUnavailable { .. } => {
+                Some(Self::Tools)
+            }
             Event::ContextBuilt { .. } | Event::ContextOverflowed { .. } | Event::SummaryNeeded { .. } => {
                 Some(Self::Context)
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::needs::Need;
 use super::player::Player;
 use super::tape::{Called, Tape};
-use super::unanswered::{no_tools, unanswered};
+use super::unanswered::{no_news_of_tools, unanswered};
 use super::{Replayed, Unplayable};
 use crate::Millis;
 use crate::catalog::retaken;
@@ -188,7 +188,10 @@ impl Simulation<'_> {
             What::Unanswered(need) => {
                 let event = match need {
                     Need::Context => Some(self.context(at, 0)),
-                    Need::Tools => Some(no_tools(&self.player.equipped.agent().spec, at)),
+                    Need::Tools => {
+                        let agent = &self.player.equipped.agent().spec;
+                        Some(no_news_of_tools(agent, &self.player.state, at))
+                    }
                     _ => unanswered(need, at),
                 };
                 event.into_iter().for_each(|event| self.player.happens(event, None));

@@ -7,7 +7,7 @@ use crate::budget::Used;
 use crate::catalog::{self, Missing};
 use crate::ledger::Effect;
 use crate::model::{FailureKind, ModelFailure};
-use crate::run::{ChildEnd, Event, Reconciliation, Status, StopReason, ToolList};
+use crate::run::{ChildEnd, Event, Reconciliation, RunState, RunTools, Status, StopReason, ToolList};
 use crate::tool::{Attempt, ErrorCode, Output, Reconciled};
 
 const NO_ANSWER: &str = "The recording has no answer for this call.";
@@ -38,8 +38,11 @@ pub(super) fn unanswered(need: Need, at: Millis) -> Option<Event> {
     }
 }
 
-/// The run goes on without the tools of any server.
-pub(super) fn no_tools(agent: &AgentSpec, at: Millis) -> Event {
+/// The run goes on with the tools that it has, or without those of any server.
+pub(super) fn no_news_of_tools(agent: &AgentSpec, state: &RunState, at: Millis) -> Event {
+    if state.tools.as_ref().is_some_and(RunTools::has_list) {
+        return Event::ToolsKept { at, duration_ms: 0 };
+    }
     let missing = catalog::servers(agent).into_iter().map(|(server, _)| Missing {
         server: server.to_owned(),
         reason: "the recording doesn't tell of its tools".into(),

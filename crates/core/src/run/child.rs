@@ -202,7 +202,9 @@ impl Machine<'_> {
         // Whatever its tool was said to be: an effect is an effect.
         known.writes |= end.effect != Effect::None;
         let mut outcome = end.outcome(known.writes);
-        if stopping && outcome.error_code == Some(ErrorCode::Cancelled) {
+        // A run that ends stops those that it called for no fault of theirs.
+        let took_too_long = stopping && self.state.ending.is_none();
+        if took_too_long && outcome.error_code == Some(ErrorCode::Cancelled) {
             outcome.error_code = Some(ErrorCode::Timeout);
         }
         match outcome.status {
@@ -253,10 +255,26 @@ impl Machine<'_> {
             self.state.calls[index].stage = Stage::Child { expires_at, given, stopping: true };
             let call = self.state.calls[index].id;
             self.records.push(Record::ChildStopped { call, reason: "the call's time is over".into() });
-        } else if self.state.calls[index].writes {
+            return;
+        }
+        self.state.abandoned = self.state.abandoned.and(given);
+        if self.state.calls[index].writes {
             self.uncertain(index, "the agent's run did not come to its end");
         } else {
             self.fail(index, ErrorCode::Timeout, "The agent's run did not come to its end in time.");
+        }
+    }
+
+    /// The run is ending and waits for writes that are out: those that its calls began don't work on meanwhile.
+    pub(super) fn stop_children(&mut self) {
+        for call in &mut self.state.calls {
+            if let Stage::Child { stopping, .. } = &mut call.stage
+                && !*stopping
+            {
+                *stopping = true;
+                let reason = "the run that called it ends".into();
+                self.records.push(Record::ChildStopped { call: call.id, reason });
+            }
         }
     }
 }

@@ -81,7 +81,9 @@ impl Machine<'_> {
             self.state.calls.iter().any(|call| {
                 call.writes && matches!(call.stage, Stage::Out { .. } | Stage::Reconciling { .. })
             });
-        if !writing && let Some(end) = self.state.ending.take() {
+        if writing {
+            self.stop_children();
+        } else if let Some(end) = self.state.ending.take() {
             self.finish(end);
         }
     }

@@ -33,7 +33,9 @@ pub enum Event {
     },
     /// MCP servers were asked for their tools; that took `duration_ms`.
     ToolsListed { at: Millis, list: ToolList, duration_ms: u64 },
-    /// A server that the agent can't do without doesn't give its tools.
+    /// They were asked again, and offer what they did: the run keeps the tools that it has.
+    ToolsKept { at: Millis, duration_ms: u64 },
+    /// A server that the agent can't do without doesn't give its tools, and never gave the run any.
     ToolsUnavailable { at: Millis, server: String, detail: String },
     /// A server may have other tools by now: they are asked for again before the next step.
     ToolsChanged { at: Millis },
@@ -122,6 +124,7 @@ impl Event {
             Self::Started { at }
             | Self::Recovered { at, .. }
             | Self::ToolsListed { at, .. }
+            | Self::ToolsKept { at, .. }
             | Self::ToolsUnavailable { at, .. }
             | Self::ToolsChanged { at }
             | Self::ContextBuilt { at, .. }
@@ -156,6 +159,7 @@ impl Event {
             Self::Started { at }
             | Self::Recovered { at, .. }
             | Self::ToolsListed { at, .. }
+            | Self::ToolsKept { at, .. }
             | Self::ToolsUnavailable { at, .. }
             | Self::ToolsChanged { at }
             | Self::ContextBuilt { at, .. }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::child::Given;
 use super::state::{Clock, Phase, RunState, Status};
 use super::summing::Summing;
 use crate::Millis;
@@ -87,6 +88,7 @@ impl RunState {
             // It stands on this one, and is nobody's child.
             depth: 0,
             by_children: Used::default(),
+            abandoned: Given::default(),
             inherited: Some(inherited),
             correction: self.correction.clone(),
             summing: Summing::default(),

@@ -1,5 +1,6 @@
-//! Tools of MCP servers: the list is read before the first step, and again before a step when a server's has changed. What
-//! was listed stands in the event, so that a journal alone tells what its calls were judged by.
+//! Tools of MCP servers: the list is read before the first step, and again before a step when a server's may have changed.
+//! What was listed stands in the event, so that a journal alone tells what its calls were judged by; a list that is as it was
+//! stands there once.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -57,6 +58,31 @@ pub fn version_of(agent: &AgentSpec) -> u16 {
     if !agent.mcp.is_empty() || agent.tools.iter().any(is_new) { VERSION_OF_TOOLS } else { 1 }
 }
 
+impl RunTools {
+    /// A list was read before, so that the run has tools to go on with.
+    pub fn has_list(&self) -> bool {
+        self.hash.is_some()
+    }
+
+    /// Whether this is the hash of the tools that it has, and these are the servers that it is without.
+    pub fn is_as_it_was(&self, hash: &str, missing: &[Missing]) -> bool {
+        let servers =
+            |missing: &[Missing]| missing.iter().map(|missing| missing.server.clone()).collect::<Vec<_>>();
+        servers(&self.missing) == servers(missing) && self.hash.as_deref() == Some(hash)
+    }
+
+    fn may_be_read_again(&self, after_step: u32) -> bool {
+        !self.due && self.after_step != Some(after_step)
+    }
+
+    /// The list was read after that step.
+    fn read(&mut self, after_step: u32) {
+        self.due = false;
+        self.listings = self.listings.saturating_add(1);
+        self.after_step = Some(after_step);
+    }
+}
+
 impl RunState {
     /// The same, for binaries of `version` and newer.
     #[must_use]
@@ -72,7 +98,7 @@ impl RunState {
     /// Whether the list may be read again: once before each step, so that a server that speaks of changes all the time
     /// doesn't keep the run from its steps.
     pub fn may_list_again(&self) -> bool {
-        self.tools.as_ref().is_some_and(|tools| !tools.due && tools.after_step != Some(self.step))
+        self.tools.as_ref().is_some_and(|tools| tools.may_be_read_again(self.step))
     }
 }
 
@@ -93,17 +119,21 @@ impl Machine<'_> {
         };
         let hash = catalog::hash(&list.tools);
         let is_news = known.hash.as_ref() != Some(&hash) || known.missing != list.missing;
-        *known = RunTools {
-            due: false,
-            listings: known.listings.saturating_add(1),
-            after_step: Some(step),
-            hash: Some(hash.clone()),
-            missing: list.missing.clone(),
-        };
+        known.read(step);
+        (known.hash, known.missing) = (Some(hash.clone()), list.missing.clone());
         // What is as it was is told once.
         if is_news {
             self.emit(EventType::ToolsListed, self.told_of(&list, duration_ms));
             self.records.push(Record::ToolsListed { hash, tools: list.tools });
+        }
+        Ok(())
+    }
+
+    pub(super) fn tools_kept(&mut self) -> Legal {
+        let step = self.state.step;
+        match self.state.tools.as_mut().filter(|tools| tools.due && tools.has_list()) {
+            Some(known) => known.read(step),
+            None => return Err(self.illegal("ToolsKept")),
         }
         Ok(())
     }
@@ -129,7 +159,8 @@ impl Machine<'_> {
     }
 
     pub(super) fn tools_unavailable(&mut self, server: &str, detail: &str) -> Legal {
-        if !self.state.lists_tools() {
+        // A run that has tools goes on with them: calls of those that are gone will tell.
+        if self.state.tools.as_ref().is_none_or(|tools| !tools.due || tools.has_list()) {
             return Err(self.illegal("ToolsUnavailable"));
         }
         let detail = format!("the tools of the MCP server {server} can't be had: {detail}");
@@ -138,11 +169,11 @@ impl Machine<'_> {
     }
 
     pub(super) fn tools_changed(&mut self) -> Legal {
-        if !self.state.may_list_again() {
-            return Err(self.illegal("ToolsChanged"));
-        }
-        if let Some(tools) = &mut self.state.tools {
-            tools.due = true;
+        match &mut self.state.tools {
+            Some(tools) if tools.may_be_read_again(self.state.step) => tools.due = true,
+            // A server began the run that knew nothing of tools of servers.
+            None if !self.config.registry.spec.mcp.is_empty() => self.expect_tools(),
+            _ => return Err(self.illegal("ToolsChanged")),
         }
         Ok(())
     }

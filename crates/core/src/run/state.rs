@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::call::Call;
+use super::child::Given;
 use super::inherit::Inherited;
 use super::listing::RunTools;
 use super::summing::Summing;
@@ -78,6 +79,10 @@ pub struct RunState {
     /// Of what is used, tokens and money of the runs that its calls began: on the bill it stands there.
     #[serde(default, skip_serializing_if = "is_default")]
     pub by_children: Used,
+    /// What runs were given that its calls began and that didn't come to their end in time: they may spend it still, so no
+    /// other run gets it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub abandoned: Given,
     /// What it brought along, if it stands on another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
@@ -133,6 +138,7 @@ impl RunState {
             next_message: input_messages + 1,
             depth: 0,
             by_children: Used::default(),
+            abandoned: Given::default(),
             inherited: None,
             correction: None,
             summing: Summing::default(),

@@ -87,6 +87,7 @@ impl Machine<'_> {
             (Phase::Boundary, Event::ToolsListed { list, duration_ms, .. }) => {
                 self.tools_listed(list, duration_ms)
             }
+            (Phase::Boundary, Event::ToolsKept { .. }) => self.tools_kept(),
             (Phase::Boundary, Event::ToolsUnavailable { server, detail, .. }) => {
                 self.tools_unavailable(&server, &detail)
             }
@@ -94,6 +95,7 @@ impl Machine<'_> {
             (
                 _,
                 event @ (Event::ToolsListed { .. }
+                | Event::ToolsKept { .. }
                 | Event::ToolsUnavailable { .. }
                 | Event::ToolsChanged { .. }),
             ) => Err(self.illegal(name(&event))),
@@ -282,6 +284,7 @@ pub(super) fn name(event: &Event) -> &'static str {
         Event::Started { .. } => "Started",
         Event::Recovered { .. } => "Recovered",
         Event::ToolsListed { .. } => "ToolsListed",
+        Event::ToolsKept { .. } => "ToolsKept",
         Event::ToolsUnavailable { .. } => "ToolsUnavailable",
         Event::ToolsChanged { .. } => "ToolsChanged",
         Event::ContextBuilt { .. } => "ContextBuilt",

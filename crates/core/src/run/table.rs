@@ -28,36 +28,38 @@ use crate::run::{ChildEnd, Reconciliation, Status, StopReason, Submitted};
 use crate::tool::{Output, Reconciled, ResultStatus};
 
 /// Events down, places across: `x` is legal, `.` is not. The places from `asked` on are stages of the call that the event
-/// is about; `listing` is a run whose tools must be listed, `stale` one whose list may be old; `ending` is a run that waits for a write before it ends.
+/// is about; `listing` is a run whose tools must be listed, `relisting` one whose tools must be listed again, `stale` one
+/// whose list may be old; `ending` is a run that waits for a write before it ends.
 const TABLE: &str = "
-                        queued boundary listing stale summary again rebuild model retry budget ended | asked ready key out backoff agents child parked reconciling asked_uncertain done ending
-Started                 x      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-Recovered               x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
-ToolsListed             .      .        x       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-ToolsUnavailable        .      .        x       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-ToolsChanged            .      .        .       x     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-ContextBuilt            .      x        .       x     .       .     x       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-ContextOverflowed       .      x        .       x     .       .     x       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-SummaryNeeded           .      x        .       x     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-Summarized              .      .        .       .     x       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-SummaryFailed           .      .        .       .     x       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-ModelReplied            .      .        .       .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-ModelFailed             .      .        .       .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
-CallDecided             .      .        .       .     .       .     .       .     .     .      .     | x     .     .   .   .       .      .     .      .           .               .    .
-KeyFree                 .      .        .       .     .       .     .       .     .     .      .     | .     .     x   .   .       .      .     .      .           .               .    .
-KeyTaken                .      .        .       .     .       .     .       .     .     .      .     | .     .     x   .   .       x      .     .      .           .               .    .
-AgentFound              .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       x      .     .      .           .               .    .
-ChildEnded              .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      x     .      .           .               .    .
-ToolAttempted           .      .        .       .     .       .     .       .     .     .      .     | .     .     .   x   .       .      .     .      .           .               .    x
-ToolReconciled          .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      x           .               .    .
-EffectSettled           .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           x               .    .
-ToolResultSubmitted     .      .        .       .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     x      .           .               .    .
-Steered                 x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
-TimerFired              x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
-CancelRequested         x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
-BudgetChanged           x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
-BudgetDenied            .      .        .       .     .       .     .       .     .     x      .     | .     .     .   .   .       .      .     .      .           .               .    .
-Broken                  x      x        x       x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+                        queued boundary listing relisting stale summary again rebuild model retry budget ended | asked ready key out backoff agents child parked reconciling asked_uncertain done ending
+Started                 x      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+Recovered               x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+ToolsListed             .      .        x       x         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ToolsKept               .      .        .       x         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ToolsUnavailable        .      .        x       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ToolsChanged            .      .        .       .         x     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ContextBuilt            .      x        .       .         x     .       .     x       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ContextOverflowed       .      x        .       .         x     .       .     x       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+SummaryNeeded           .      x        .       .         x     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+Summarized              .      .        .       .         .     x       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+SummaryFailed           .      .        .       .         .     x       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ModelReplied            .      .        .       .         .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+ModelFailed             .      .        .       .         .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+CallDecided             .      .        .       .         .     .       .     .       .     .     .      .     | x     .     .   .   .       .      .     .      .           .               .    .
+KeyFree                 .      .        .       .         .     .       .     .       .     .     .      .     | .     .     x   .   .       .      .     .      .           .               .    .
+KeyTaken                .      .        .       .         .     .       .     .       .     .     .      .     | .     .     x   .   .       x      .     .      .           .               .    .
+AgentFound              .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       x      .     .      .           .               .    .
+ChildEnded              .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      x     .      .           .               .    .
+ToolAttempted           .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   x   .       .      .     .      .           .               .    x
+ToolReconciled          .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      x           .               .    .
+EffectSettled           .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           x               .    .
+ToolResultSubmitted     .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     x      .           .               .    .
+Steered                 x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+TimerFired              x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+CancelRequested         x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+BudgetChanged           x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+BudgetDenied            .      .        .       .         .     .       .     .       .     .     x      .     | .     .     .   .   .       .      .     .      .           .               .    .
+Broken                  x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 ";
 
 #[test]
@@ -101,6 +103,7 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::Started { at },
         Event::Recovered { at, deaths: 1, unsent: Vec::new() },
         trial.listed(&["read"]),
+        trial.kept(),
         trial.unavailable(),
         Event::ToolsChanged { at },
         trial.built(10),

@@ -47,6 +47,11 @@ impl Beside {
         self.tools.is_none() && self.children.is_empty() && !self.has_news()
     }
 
+    /// It begins other runs.
+    pub(super) fn begins_runs(&self) -> bool {
+        !self.children.is_empty()
+    }
+
     /// Other runs must hear of it.
     pub(super) fn has_news(&self) -> bool {
         self.ended || !self.stopped.is_empty()

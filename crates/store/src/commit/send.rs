@@ -69,6 +69,10 @@ impl Store {
             return Ok(self.send_alone(call).await?);
         }
         let mut tx = self.tenant(call.lease.tenant_id).await?;
+        if beside.begins_runs() {
+            // A new run refers to its tenant, and whoever deletes that locks it before its runs.
+            tx.tenant_hold().await?;
+        }
         let answer = sqlx::query_scalar!(
             r#"SELECT commit_run($1, $2, $3, $4, $5, $6, $7::text::json) AS "answer!""#,
             call.lease.tenant_id.0,

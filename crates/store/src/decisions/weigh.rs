@@ -1,6 +1,6 @@
 //! Whether a decision holds, judged without I/O.
 
-use answerable_core::budget::{self, BudgetPatch, below_used};
+use answerable_core::budget::{self, BudgetPatch, Budgets, below_used, raised};
 use answerable_core::json::{canonical, input_hash, sha256_hex};
 use answerable_core::permission::{CallFacts, CompiledPolicy, Effect, Owner, judge};
 use answerable_core::registry::Registry;
@@ -208,6 +208,14 @@ fn check_edit(locked: &LockedApproval, input: &Value, rules: &EditRules) -> Resu
     Ok(())
 }
 
+/// What a run spends, the one that called it pays: no more than that one gave. Steps and calls are its own.
+fn above_given(given: &Budgets, patch: &BudgetPatch) -> Vec<FieldError> {
+    let message = "is above what the run that called this one gave it; an admin may change the run's limits";
+    let above = raised(given, &patch.apply(given)).into_iter();
+    let paid = above.filter(|name| ["max_tokens", "timeout_ms", "max_cost_microusd"].contains(name));
+    paid.map(|name| FieldError::new(format!("/input/{name}"), message)).collect()
+}
+
 /// New limits must be limits, not below what is used, and enough for the run to go on.
 fn check_budget(
     locked: &LockedApproval,
@@ -222,6 +230,7 @@ fn check_budget(
     for fault in below(&below_used(&wanted, &state.used, state.elapsed_ms(locked.run.at)), &patch) {
         faults.push(FieldError::new(fault.pointer.replacen("/budgets", "/input", 1), fault.message));
     }
+    faults.extend(rules.given.as_ref().map(|given| above_given(given, &patch)).unwrap_or_default());
     if faults.is_empty() && !state.is_enough(&patch) {
         faults.push(FieldError::new("/input", "the run can't go on with these limits either"));
     }

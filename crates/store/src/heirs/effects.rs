@@ -1,4 +1,5 @@
-//! Effects that a run takes from the ledger instead of making them again (contract, "fork", "continue").
+//! Effects that a run takes from the ledger instead of making them again (contract, "fork", "continue"). A call of another
+//! agent may have failed and have made effects before; it is as little made again as one that succeeded.
 
 use std::collections::BTreeSet;
 
@@ -23,13 +24,13 @@ impl TenantTx {
             r#"SELECT e.ledger_id AS "ledger_id!" FROM (
                    SELECT l.ledger_id, l.started_at FROM ledger l
                    JOIN calls c ON c.tenant_id = l.tenant_id AND c.call_id = l.call_id
-                   WHERE l.tenant_id = $1 AND l.run_id = $2 AND l.writes AND l.status <> 'failed'
+                   WHERE l.tenant_id = $1 AND l.run_id = $2 AND l.writes AND (l.status <> 'failed' OR l.side_effect <> 'none')
                        AND coalesce(c.result ->> 'status', 'cancelled') IN ('uncertain', 'cancelled')
                    UNION
                    SELECT l.ledger_id, l.started_at FROM inherited_effects i
                    JOIN ledger l ON l.tenant_id = i.tenant_id AND l.ledger_id = i.ledger_id
                    LEFT JOIN calls c ON c.tenant_id = i.tenant_id AND c.call_id = i.taken_by
-                   WHERE i.tenant_id = $1 AND i.run_id = $2 AND l.status <> 'failed'
+                   WHERE i.tenant_id = $1 AND i.run_id = $2 AND (l.status <> 'failed' OR l.side_effect <> 'none')
                        AND (i.taken_by IS NULL OR c.result ->> 'status' IN ('uncertain', 'cancelled'))
                ) e ORDER BY e.started_at, e.ledger_id"#,
             tenant,
@@ -55,12 +56,12 @@ impl TenantTx {
             r#"SELECT e.ledger_id AS "ledger_id!" FROM (
                    SELECT l.ledger_id, l.started_at FROM unnest($3::uuid[], $4::integer[]) AS p(run, through)
                    JOIN ledger l ON l.tenant_id = $1 AND l.run_id = p.run AND l.step > $5 AND l.step <= p.through
-                   WHERE l.writes AND l.status <> 'failed'
+                   WHERE l.writes AND (l.status <> 'failed' OR l.side_effect <> 'none')
                    UNION
                    SELECT l.ledger_id, l.started_at FROM inherited_effects i
                    JOIN ledger l ON l.tenant_id = i.tenant_id AND l.ledger_id = i.ledger_id
                    LEFT JOIN calls c ON c.tenant_id = i.tenant_id AND c.call_id = i.taken_by
-                   WHERE i.tenant_id = $1 AND i.run_id = $2 AND l.status <> 'failed'
+                   WHERE i.tenant_id = $1 AND i.run_id = $2 AND (l.status <> 'failed' OR l.side_effect <> 'none')
                        AND (i.taken_by IS NULL OR c.step > $5)
                ) e ORDER BY e.started_at, e.ledger_id"#,
             tenant,
@@ -116,11 +117,11 @@ impl TenantTx {
     ) -> Result<Option<std::result::Result<KeyHolder, ()>>> {
         let tenant = self.tenant();
         let row = sqlx::query!(
-            r#"SELECT l.ledger_id, l.status, l.run_id IS NULL AS "is_bare!", c.result AS "result?" FROM inherited_effects i
+            r#"SELECT l.ledger_id, l.status, l.side_effect, l.run_id IS NULL AS "is_bare!", c.result AS "result?" FROM inherited_effects i
              JOIN ledger l ON l.tenant_id = i.tenant_id AND l.ledger_id = i.ledger_id
              LEFT JOIN calls c ON c.tenant_id = l.tenant_id AND c.call_id = l.call_id
              WHERE i.tenant_id = $1 AND i.run_id = $2 AND i.tool_name = $3 AND i.input_hash = $4 AND i.taken_by IS NULL
-                 AND l.status <> 'failed'
+                 AND (l.status <> 'failed' OR l.side_effect <> 'none')
              ORDER BY i.ord LIMIT 1"#,
             tenant,
             run,
@@ -132,9 +133,11 @@ impl TenantTx {
         .map_err(store_error)?;
         let Some(row) = row else { return Ok(None) };
         let result = match row.result.filter(|_| row.status != "started") {
-            Some(result) => as_it_turned_out(decode::<ToolResult>(result, "result")?, &row.status),
+            Some(result) => {
+                as_it_turned_out(decode::<ToolResult>(result, "result")?, &row.status, &row.side_effect)
+            }
             // Its run was deleted.
-            None if row.is_bare => as_the_ledger_has_it(&row.status),
+            None if row.is_bare => as_the_ledger_has_it(&row.status, &row.side_effect),
             None => return Ok(Some(Err(()))),
         };
         let ledger_id = LedgerId(row.ledger_id);

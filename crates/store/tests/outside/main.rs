@@ -3,6 +3,7 @@
 
 mod accepting;
 mod answers;
+mod callers;
 mod changes;
 mod children;
 mod commits;

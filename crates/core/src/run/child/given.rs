@@ -8,7 +8,7 @@ use crate::run::call::Stage;
 use crate::run::state::RunState;
 
 /// What a child may spend at most, and its parent may not while it lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
     /// Tokens.
     pub tokens: u64,
@@ -19,7 +19,7 @@ pub struct Given {
 }
 
 impl RunState {
-    /// What this run has left that no child of its was given. `at`: now.
+    /// What this run has left that no child of its was given which lives or may live. `at`: now.
     pub(super) fn left(&self, at: Millis) -> Given {
         let given = self.calls.iter().filter_map(|call| match call.stage {
             Stage::Child { given, .. } => Some(given),
@@ -33,7 +33,7 @@ impl RunState {
                 .map(|max| max.saturating_sub(self.used.cost_microusd)),
             time_ms: self.budgets.timeout_ms.saturating_sub(self.clock.elapsed_ms(at)),
         };
-        for given in given {
+        for given in given.chain([self.abandoned]) {
             left.tokens = left.tokens.saturating_sub(given.tokens);
             left.time_ms = left.time_ms.saturating_sub(given.time_ms);
             left.cost_microusd =
@@ -44,6 +44,17 @@ impl RunState {
 }
 
 impl Given {
+    /// Both together.
+    pub(super) fn and(self, more: Self) -> Self {
+        let cost = |given: Self| given.cost_microusd.unwrap_or(0);
+        let is_limited = self.cost_microusd.or(more.cost_microusd).is_some();
+        Self {
+            tokens: self.tokens.saturating_add(more.tokens),
+            cost_microusd: is_limited.then(|| cost(self).saturating_add(cost(more))),
+            time_ms: self.time_ms.saturating_add(more.time_ms),
+        }
+    }
+
     /// One of `shares` equal parts.
     pub(super) fn part(self, shares: u64) -> Self {
         let part = |whole: u64| whole / shares.max(1);

@@ -7,7 +7,7 @@ use crate::budget::Budgets;
 use crate::ledger::Effect;
 use crate::model::{FailureKind, Finish, ModelReply};
 use crate::run::trial::{Trial, not_done, refused, said, unclear};
-use crate::run::{Event, StopReason};
+use crate::run::{Event, RunTools, StopReason};
 use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ResultStatus};
 
 const TOOLS: [&str; 24] = [
@@ -63,8 +63,10 @@ fn server(side_effect: &str) -> Value {
 
 /// What servers offer.
 pub(super) fn listing(tape: &mut Tape, trial: &Trial) -> Event {
+    let has_list = trial.state.tools.as_ref().is_some_and(RunTools::has_list);
     match tape.pick(16) {
-        15 => trial.unavailable(),
+        15 if !has_list => trial.unavailable(),
+        12 | 13 | 15 if has_list => trial.kept(),
         14 => trial.goes_without(),
         n => trial.listed([&["read", "odd name"][..], &["read"], &["odd name", "more"], &[]][n % 4]),
     }

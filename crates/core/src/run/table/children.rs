@@ -186,6 +186,49 @@ fn a_call_that_takes_too_long_stops_its_child_and_hears_what_it_did() {
 }
 
 #[test]
+fn what_a_child_may_still_spend_is_nobody_elses() {
+    let changes = json!({"budgets": {"max_tokens": 9_015, "max_cost_microusd": 105}, "tools": {"team": {"agent": {
+        "agent_id": "agt_0192f0c1-2345-7890-abcd-ef0123456789",
+        "budgets": {"max_tokens": 4_000, "max_cost_microusd": 60, "timeout_ms": 5_000}}}}});
+    let mut trial = called(&["team"], &changes);
+    trial.hires(0);
+    trial.fire();
+    trial.fire();
+    assert_eq!((trial.stages()[0], trial.state.used.tokens()), ("failed", 15), "it didn't come to its end");
+    assert_eq!(round_trip(&trial.state), trial.state);
+    trial.calls(&[("help", json!({}))]);
+    let next = begun(&trial.hires(0)).budgets;
+    let used = &trial.state.used;
+    let left = (9_015 - 4_000 - used.tokens(), Some(105 - 60 - used.cost_microusd));
+    assert_eq!((next.max_tokens, next.max_cost_microusd), left);
+    trial.child_ends(0, StopReason::FinalAnswer, Effect::None);
+    trial.check_journal();
+}
+
+#[test]
+fn a_child_does_not_work_on_while_its_parent_waits_for_a_write_to_end() {
+    for (reason, effect, code) in [
+        (StopReason::Cancelled, Effect::Committed, "CANCELLED"),
+        (StopReason::MaxSteps, Effect::None, "BUDGET_EXHAUSTED"),
+    ] {
+        let changes = json!({"budgets": {"timeout_ms": 700}});
+        let mut trial = called(&["note", "team", "team"], &changes);
+        trial.hires(1);
+        trial.hires(2);
+        assert_eq!(trial.stages(), ["out", "child", "child"]);
+        let records = trial.fire();
+        assert_eq!((trial.stages()[0], trial.state.status.as_str()), ("out", "running"), "a write is out");
+        let stopped = records.iter().filter(|record| matches!(record, Record::ChildStopped { .. })).count();
+        assert_eq!(stopped, 2);
+        trial.child_ends(1, reason, effect);
+        assert_eq!(trial.result(1).1, Some(code), "it was stopped for no fault of its own");
+        trial.works(0);
+        assert_eq!((trial.end().0, trial.result(2).0), ("timeout", "cancelled"));
+        trial.check_journal();
+    }
+}
+
+#[test]
 fn children_end_with_their_parent() {
     for (tool, entry) in [("help", ("uncertain", "possible")), ("team", ("failed", "none"))] {
         let mut trial = called(&[tool], &json!({}));

@@ -4,7 +4,9 @@ use serde_json::json;
 
 use crate::catalog::Missing;
 use crate::permission::Effect;
+use crate::registry::Validation;
 use crate::reply::legal_name;
+use crate::run::table::replays::stage::{Other, Recorded};
 use crate::run::trial::{Trial, said, with_server};
 use crate::run::{Command, Event, Heir, Phase, Record, RunState, StopReason, outstanding};
 
@@ -76,6 +78,78 @@ fn a_changed_list_is_read_before_the_next_step_once() {
     assert!(records.is_empty(), "what is as it was is told once: {records:?}");
     trial.build();
     trial.check_journal();
+}
+
+#[test]
+fn a_list_that_is_as_it_was_stands_in_the_journal_once() {
+    let mut trial = Trial::begun_with(&["unlock", "treasure"]);
+    let bytes = |trial: &Trial| serde_json::to_string(&trial.journal).expect("JSON").len();
+    let list = |trial: &Trial| trial.state.tools.clone().expect("tools");
+    let (first, tools) = (bytes(&trial), list(&trial));
+    let as_it_was = |event: Event, missing: &[Missing]| {
+        let Event::ToolsListed { list, .. } = event else { panic!("a list") };
+        tools.is_as_it_was(&crate::catalog::hash(&list.tools), missing)
+    };
+    assert!(as_it_was(trial.listed(&["unlock", "treasure"]), &[]));
+    assert!(!as_it_was(trial.listed(&["treasure", "unlock"]), &[]), "another order is another list");
+    let gone = Missing { server: "srv".into(), reason: "it is away".into() };
+    assert!(!as_it_was(trial.listed(&["unlock", "treasure"]), &[gone]));
+
+    trial.calls(&[("srv__unlock", json!({}))]);
+    trial.works(0);
+    trial.must(Event::ToolsChanged { at: trial.now });
+    assert_eq!(outstanding(&trial.state), [Command::ListTools { listing: 1 }]);
+    let before = bytes(&trial);
+    assert_eq!(trial.must(trial.kept()), [], "nothing is told, and nothing written beside the journal");
+    assert!(bytes(&trial) - before < 100 && first > 800, "{first}, {before}, {}", bytes(&trial));
+    let now = list(&trial);
+    assert_eq!((now.due, now.listings, now.after_step), (false, 2, Some(1)));
+    assert_eq!((now.hash, now.missing), (tools.hash, tools.missing));
+    assert!(!trial.state.may_list_again(), "once before each step");
+    trial.calls(&[("srv__treasure", json!({})), ("srv__unlock", json!({"n": "x"}))]);
+    assert_eq!(trial.stages(), ["out", "rejected"], "it has the tools that it had");
+    trial.check_journal();
+}
+
+#[test]
+fn a_run_that_has_tools_does_not_end_for_want_of_them() {
+    let mut trial = Trial::begun_with(&["read"]);
+    trial.calls(&[("srv__read", json!({}))]);
+    trial.works(0);
+    trial.must(Event::ToolsChanged { at: trial.now });
+    assert!(trial.happens(trial.unavailable()).is_err());
+    // One that did without goes on without.
+    let mut trial = Trial::begun(&with_server(&json!({})));
+    trial.must(trial.goes_without());
+    trial.calls(&[("look", json!({}))]);
+    trial.works(0);
+    trial.must(Event::ToolsChanged { at: trial.now });
+    assert!(trial.happens(trial.unavailable()).is_err());
+    trial.must(trial.kept());
+    assert_eq!(trial.state.tools.as_ref().map(|tools| tools.missing.len()), Some(1));
+    trial.says("done");
+    trial.check_journal();
+}
+
+#[test]
+fn a_run_that_an_older_server_began_asks_before_its_next_step() {
+    let mut trial = Trial::begun_with(&["read"]);
+    trial.calls(&[("look", json!({}))]);
+    // The older server wrote none of this down.
+    (trial.state.tools, trial.state.version) = (None, 1);
+    let changed = |trial: &Trial| Event::ToolsChanged { at: trial.now };
+    assert!(trial.happens(changed(&trial)).is_err(), "a step is open");
+    trial.works(0);
+    assert_eq!(outstanding(&trial.state), [Command::BuildContext]);
+    trial.must(changed(&trial));
+    assert_eq!(outstanding(&trial.state), [Command::ListTools { listing: 0 }]);
+    assert_eq!(trial.state.version, 4, "no older server takes it any more");
+    trial.lists(&["write"]);
+    trial.calls(&[("srv__write", json!({}))]);
+    assert_eq!(trial.stages(), ["out"]);
+    // An agent that takes none has none to ask for.
+    let mut plain = Trial::begun(&json!({}));
+    assert!(plain.happens(changed(&plain)).is_err());
 }
 
 #[test]
@@ -161,4 +235,28 @@ fn policies_know_them_by_their_whole_names() {
     let decision =
         trial.tables.calls.values().next().and_then(|call| call.decisions.first()).expect("a decision");
     assert_eq!(decision.effect, Effect::Deny);
+}
+
+#[test]
+fn a_list_that_was_kept_is_kept_when_the_run_is_played_again() {
+    let server = with_server(&json!({}));
+    let mut trial = Trial::begun_with(&["read", "write"]);
+    for _ in 0..2 {
+        trial.calls(&[("srv__read", json!({}))]);
+        trial.works(0);
+        trial.must(Event::ToolsChanged { at: trial.now });
+        trial.must(trial.kept());
+    }
+    trial.calls(&[("srv__write", json!({}))]);
+    trial.works(0);
+    trial.says("done");
+    let recorded = Recorded::of(&trial, &server);
+    let (again, difference) = recorded.under(&Other { agent: server, ..Other::default() });
+    assert_eq!((again.state.tools.as_ref().map(|tools| tools.listings), difference), (Some(3), None));
+    // An agent that takes less never gets the others.
+    let less = json!({"mcp": [{"server": "srv", "allow": ["read"]}]});
+    let (less, _) = recorded.under(&Other { agent: less, ..Other::default() });
+    let validated: Vec<_> = less.tables.calls.values().map(|call| call.row.validation).collect();
+    assert_eq!(validated, [Validation::Ok, Validation::Ok, Validation::UnknownTool]);
+    assert_eq!(less.state.tools.map(|tools| tools.listings), Some(3));
 }

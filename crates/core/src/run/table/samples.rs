@@ -8,7 +8,7 @@ use crate::correction::Correction;
 use crate::id::{ApprovalId, LedgerId};
 use crate::model::FailureKind;
 use crate::run::trial::{Trial, not_done, round_trip, unclear, with_server};
-use crate::run::{BudgetAsk, Call, Inherited, Phase, RunState, STATE_VERSION, Stage, Status, Summing};
+use crate::run::{BudgetAsk, Call, Event, Inherited, Phase, RunState, STATE_VERSION, Stage, Status, Summing};
 use crate::tokens::Counter;
 
 /// A run in the place of that name, and which of its calls stands there.
@@ -24,6 +24,7 @@ pub(super) fn at(place: &str) -> (Trial, usize) {
         "queued" => (Trial::new(&json!({})), 0),
         "boundary" => (Trial::begun(&json!({})), 0),
         "listing" => (Trial::begun(&with_server(&json!({}))), 0),
+        "relisting" => (after(after_a_step(Trial::begun_with(&["read"])), changed), 0),
         "stale" => (after_a_step(Trial::begun_with(&["read"])), 0),
         "summary" => (Trial::summing(&json!({})), 0),
         "again" => (
@@ -54,7 +55,11 @@ pub(super) fn at(place: &str) -> (Trial, usize) {
         "retry" => phase == Phase::Model && trial.state.model.not_before.is_some(),
         "again" => phase == Phase::Summary && trial.state.model.not_before.is_some(),
         "done" => stage == Some("succeeded"),
-        "listing" => trial.state.lists_tools(),
+        "listing" | "relisting" => trial
+            .state
+            .tools
+            .as_ref()
+            .is_some_and(|tools| tools.due && tools.has_list() == (place == "relisting")),
         "stale" => phase == Phase::Boundary && trial.state.may_list_again(),
         "asked_uncertain" => stage == Some("asked uncertain"),
         "agents" => stage == Some("key"),
@@ -74,6 +79,11 @@ fn after(mut trial: Trial, then: impl FnOnce(&mut Trial)) -> Trial {
 }
 
 /// Before its second step.
+/// Its server may have other tools by now.
+fn changed(trial: &mut Trial) {
+    trial.must(Event::ToolsChanged { at: trial.now });
+}
+
 fn after_a_step(mut trial: Trial) -> Trial {
     trial.calls(&[("srv__read", json!({}))]);
     trial.works(0);

@@ -121,10 +121,11 @@ impl Trial {
 
     /// Each child has its call's entry and no other; together they can't spend more than the run may.
     fn check_children(&self, records: &[Record]) {
-        let (state, mut given) = (&self.state, Vec::new());
+        let (state, mut given) = (&self.state, vec![self.state.abandoned]);
         for call in &state.calls {
-            if let Stage::Child { given: share, .. } = call.stage {
+            if let Stage::Child { given: share, stopping, .. } = call.stage {
                 assert!(self.tables.children.contains(&call.id), "a child that was begun");
+                assert!(state.ending.is_none() || stopping, "a child works on for a run that ends");
                 given.push(share);
             }
         }

@@ -38,6 +38,11 @@ impl Trial {
         Event::ToolsListed { at: self.now, list, duration_ms: 5 }
     }
 
+    /// The server was asked again, and offers what it did.
+    pub(in crate::run) fn kept(&self) -> Event {
+        Event::ToolsKept { at: self.now, duration_ms: 5 }
+    }
+
     /// The server is away, and the run goes on without it.
     pub(in crate::run) fn goes_without(&self) -> Event {
         let missing = vec![Missing { server: "srv".into(), reason: "it is away".into() }];

@@ -34,6 +34,10 @@ CREATE TABLE tool_places (
     left_at timestamptz,
     -- The place is free by then, whatever became of its server; a call in line will have asked again.
     until timestamptz NOT NULL,
+    -- The limits that it goes by: agents may have different ones for a tool of one name.
+    most integer,
+    calls integer,
+    per_ms bigint,
     PRIMARY KEY (tenant_id, tool_name, call_id),
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs ON DELETE CASCADE
 );
@@ -52,54 +56,84 @@ BEGIN
 END
 $$;
 
+-- How many more calls of a tool may begin now, by a rate of `p_calls` in `p_per_ms`.
+CREATE FUNCTION calls_left(p_tenant uuid, p_tool text, p_begun bigint, p_calls integer, p_per_ms bigint, p_moment timestamptz)
+RETURNS bigint
+LANGUAGE sql STABLE
+AS $$
+    SELECT p_calls - count(*) FROM tool_begun b
+    WHERE b.tenant_id = p_tenant AND b.tool_name = p_tool AND b.number > p_begun - p_calls
+        AND b.at > p_moment - make_interval(secs => p_per_ms / 1000.0)
+$$;
+
 -- Asks for a place among at most `p_most` that are out and at most `p_calls` that begin in `p_per_ms`; null is no limit.
 -- 0: it has it, for `p_hold_ms` at most. More: milliseconds after which it is to ask again; until then it keeps its place in
--- line. Null: another server has the run.
+-- line. Null: another server has the run. Whoever asks holds a connection meanwhile, so it doesn't wait long for others.
 CREATE FUNCTION take_place(
     p_tenant uuid, p_tool text, p_run uuid, p_call uuid, p_attempt integer, p_epoch bigint,
     p_most integer, p_calls integer, p_per_ms bigint, p_hold_ms bigint
 ) RETURNS bigint
 LANGUAGE plpgsql
+SET lock_timeout = '500ms'
 AS $$
 DECLARE
     tool tool_limits;
     own tool_places;
     moment timestamptz;
     in_line_since timestamptz;
-    ahead integer;
-    is_out integer;
+    ahead bigint;
+    is_out bigint;
+    over bigint;
     last_at timestamptz;
     wait_ms bigint := 0;
 BEGIN
-    INSERT INTO tool_limits (tenant_id, tool_name) VALUES (p_tenant, p_tool) ON CONFLICT DO NOTHING;
-    IF FOUND THEN
+    LOOP
+        SELECT * INTO tool FROM tool_limits WHERE tenant_id = p_tenant AND tool_name = p_tool FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO tool_limits (tenant_id, tool_name) VALUES (p_tenant, p_tool) ON CONFLICT DO NOTHING;
         -- No span is longer than a day.
         DELETE FROM tool_limits old USING (
             SELECT l.tool_name FROM tool_limits l
             WHERE l.tenant_id = p_tenant AND l.used_at < now() - interval '2 days' LIMIT 100 FOR UPDATE SKIP LOCKED
         ) AS unused
         WHERE old.tenant_id = p_tenant AND old.tool_name = unused.tool_name;
-    END IF;
-    SELECT * INTO tool FROM tool_limits WHERE tenant_id = p_tenant AND tool_name = p_tool FOR UPDATE;
+    END LOOP;
     moment := clock_timestamp();
 
+    PERFORM FROM run_states s WHERE s.tenant_id = p_tenant AND s.run_id = p_run AND s.epoch = p_epoch;
+    IF NOT FOUND THEN RETURN NULL; END IF;
     SELECT * INTO own FROM tool_places WHERE tenant_id = p_tenant AND tool_name = p_tool AND call_id = p_call;
-    IF own.epoch > p_epoch THEN RETURN NULL; END IF;
-    -- Asked twice, because the first answer was lost.
-    IF own.left_at IS NOT NULL AND own.attempt = p_attempt AND own.epoch = p_epoch THEN RETURN 0; END IF;
+    -- Asked twice, because the first answer was lost. A place that was given back is none: the same is asked anew.
+    IF own.left_at IS NOT NULL AND own.attempt = p_attempt AND own.epoch = p_epoch AND own.until > moment THEN
+        RETURN 0;
+    END IF;
     in_line_since := CASE WHEN own.left_at IS NULL AND own.attempt = p_attempt THEN own.since ELSE moment END;
 
     -- Whoever waits no more, and calls whose outcome is written down.
     DELETE FROM tool_places p WHERE p.tenant_id = p_tenant AND p.tool_name = p_tool AND p.call_id <> p_call
         AND ((p.left_at IS NULL AND p.until < moment)
             OR NOT EXISTS (SELECT FROM ledger l WHERE l.tenant_id = p_tenant AND l.call_id = p.call_id AND l.status = 'started'));
-    SELECT count(*) FILTER (WHERE p.left_at IS NULL AND (p.since, p.call_id) < (in_line_since, p_call)),
-           count(*) FILTER (WHERE p.left_at IS NOT NULL AND p.until > moment)
-    INTO ahead, is_out
-    FROM tool_places p WHERE p.tenant_id = p_tenant AND p.tool_name = p_tool AND p.call_id <> p_call;
+    SELECT count(*) INTO is_out
+    FROM tool_places p
+    WHERE p.tenant_id = p_tenant AND p.tool_name = p_tool AND p.call_id <> p_call AND p.left_at IS NOT NULL AND p.until > moment;
+    -- Those under the same limits are all served before; of others that were there before, as many as theirs let out now.
+    SELECT coalesce(sum(CASE WHEN (w.most, w.calls, w.per_ms) IS NOT DISTINCT FROM (p_most, p_calls, p_per_ms) THEN w.waiting
+        ELSE least(
+            w.waiting,
+            CASE WHEN w.most IS NOT NULL THEN greatest(w.most - is_out, 0) END,
+            CASE WHEN w.calls IS NOT NULL THEN calls_left(p_tenant, p_tool, tool.begun, w.calls, w.per_ms, moment) END) END), 0)
+    INTO ahead
+    FROM (
+        SELECT p.most, p.calls, p.per_ms, count(*) AS waiting FROM tool_places p
+        WHERE p.tenant_id = p_tenant AND p.tool_name = p_tool AND p.call_id <> p_call AND p.left_at IS NULL
+            AND (p.since, p.call_id) < (in_line_since, p_call)
+        GROUP BY p.most, p.calls, p.per_ms
+    ) AS w;
 
-    IF is_out + ahead >= p_most THEN
-        wait_ms := least(50 * (is_out + ahead - p_most + 1), 1000);
+    over := is_out + ahead - p_most + 1;
+    IF over > 0 THEN
+        -- Longer for who is far behind, but about a second for as many as may be out together.
+        wait_ms := least(50 * over, 1000 * ceil(over::numeric / p_most)::bigint);
     END IF;
     IF p_calls IS NOT NULL THEN
         -- The call that must have begun a whole span ago.
@@ -112,10 +146,12 @@ BEGIN
 
     IF wait_ms > 0 THEN
         wait_ms := least(wait_ms, 5000);
-        INSERT INTO tool_places AS p (tenant_id, tool_name, call_id, run_id, attempt, epoch, since, until)
-        VALUES (p_tenant, p_tool, p_call, p_run, p_attempt, p_epoch, in_line_since, moment + make_interval(secs => wait_ms / 1000.0 + 5))
+        INSERT INTO tool_places AS p (tenant_id, tool_name, call_id, run_id, attempt, epoch, since, until, most, calls, per_ms)
+        VALUES (p_tenant, p_tool, p_call, p_run, p_attempt, p_epoch, in_line_since,
+            moment + make_interval(secs => wait_ms / 1000.0 + 5), p_most, p_calls, p_per_ms)
         ON CONFLICT (tenant_id, tool_name, call_id) DO UPDATE SET attempt = excluded.attempt, epoch = excluded.epoch,
-            since = excluded.since, left_at = NULL, until = excluded.until;
+            since = excluded.since, left_at = NULL, until = excluded.until,
+            most = excluded.most, calls = excluded.calls, per_ms = excluded.per_ms;
         RETURN wait_ms;
     END IF;
 
@@ -131,5 +167,25 @@ BEGIN
         DELETE FROM tool_begun b WHERE b.tenant_id = p_tenant AND b.tool_name = p_tool AND b.number <= tool.begun - tool.longest;
     END IF;
     RETURN 0;
+END
+$$;
+
+-- Gives an attempt's place up, or its place in line; the next attempt has its own. A question for it that is still under way
+-- is waited for, so that it doesn't come after this. `p_left`: it was used, which stays written down.
+CREATE FUNCTION free_place(
+    p_tenant uuid, p_tool text, p_call uuid, p_attempt integer, p_epoch bigint, p_left boolean
+) RETURNS void
+LANGUAGE plpgsql
+SET lock_timeout = '500ms'
+AS $$
+BEGIN
+    PERFORM FROM tool_limits WHERE tenant_id = p_tenant AND tool_name = p_tool FOR UPDATE;
+    IF p_left THEN
+        UPDATE tool_places SET until = clock_timestamp()
+        WHERE tenant_id = p_tenant AND tool_name = p_tool AND call_id = p_call AND attempt = p_attempt AND epoch = p_epoch;
+    ELSE
+        DELETE FROM tool_places
+        WHERE tenant_id = p_tenant AND tool_name = p_tool AND call_id = p_call AND attempt = p_attempt AND epoch = p_epoch;
+    END IF;
 END
 $$;

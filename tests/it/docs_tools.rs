@@ -205,6 +205,9 @@ async fn workspace() {
 
 #[tokio::test]
 async fn shell() {
+    if !crate::commands::are_tried() {
+        return;
+    }
     follow("Shell").await;
 }
 

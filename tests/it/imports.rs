@@ -49,7 +49,12 @@ async fn a_document_becomes_tools_that_call_its_service() {
     let base = world.tools.url("");
     let (tools, told) = imported(&world, &[&world.tools.url("document"), "--base-url", &base]).await;
     assert!(told.contains("2 tools from Orders 1; 0 operations were left out"), "{told}");
-    assert!(told.contains("PUT /v1/secrets/NAME): shop_key"), "{told}");
+    let host = base.trim_end_matches("/tool/");
+    assert!(
+        told.contains(&format!("PUT /v1/secrets/NAME), and send each there:\n  shop_key: {host}\n")),
+        "{told}"
+    );
+    assert!(told.contains("check that none of these names is already that of a secret of yours"), "{told}");
     world.client.put("/v1/secrets/shop_key", &json!({"value": "canary-key-1"})).await.ok();
     let order = json!({"lines": [{"sku": "a", "parts": [{"sku": "b"}]}]});
     world.model.script(

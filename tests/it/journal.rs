@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use answerable_core::agent::AgentSpec;
+use answerable_core::catalog::Equipped;
 use answerable_core::id::{RunId, TenantId};
 use answerable_core::registry::Registry;
 use answerable_core::run::{Event, RunConfig, RunState, step};
@@ -74,18 +75,18 @@ pub(crate) async fn folds(run: &Run<'_>) {
         || RunState::accepted(id, budgets, 1, starts, None),
         |state| serde_json::from_value(state).expect("a state"),
     );
-    let config = RunConfig { registry: &registry, max_recoveries: 5 };
+    let mut equipped = Equipped::of(&registry);
     assert!(events.len() >= 3, "a journal of {} events", events.len());
     let frame = frame(run).await;
     let mut implied = Vec::new();
     for event in events {
+        let registry = equipped.registry();
+        let config = RunConfig { registry, max_recoveries: 5 };
         let next = step(config, state.clone(), event.clone()).expect("what is in the journal was legal");
         let (before, after, records, inputs) = (&state, &next.state, &next.records, &BTreeMap::new());
-        implied.push(spans(
-            &frame,
-            &Told { registry: &registry, before, event: &event, after, records, inputs },
-        ));
+        implied.push(spans(&frame, &Told { registry, before, event: &event, after, records, inputs }));
         state = next.state;
+        equipped.hear(&event);
     }
     assert_eq!(serde_json::to_value(&state).expect("JSON"), stored);
     let told =

@@ -19,7 +19,12 @@ pub(crate) async fn tell(env: Arc<Env>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        match answered(env.store.tell_children()).await {
+        // A round that is cut off by the end of this server is another one's.
+        let told = tokio::select! {
+            () = stop.cancelled() => return,
+            told = answered(env.store.tell_children()) => told,
+        };
+        match told {
             Ok(0) => {}
             Ok(runs) => tracing::info!(runs, "runs were told what a server left untold"),
             Err(error) => tracing::debug!(%error, "what is left untold can't be looked up"),

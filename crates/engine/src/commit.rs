@@ -86,7 +86,11 @@ impl Session {
             Event::ToolAttempted { .. } | Event::ToolReconciled { .. } | Event::Recovered { .. } => {
                 Some(Cause { event: without_words(cause.event), artifacts: Vec::new(), inbox: None })
             }
-            _ => cause.inbox.is_some().then_some(Cause { artifacts: Vec::new(), ..cause }),
+            event => {
+                let kept =
+                    |inbox| Cause { event: without_words(event), artifacts: Vec::new(), inbox: Some(inbox) };
+                cause.inbox.map(kept)
+            }
         });
         self.causes = std::iter::once(broken.into()).chain(kept.collect::<Vec<_>>()).collect();
     }
@@ -111,12 +115,10 @@ impl Session {
                 *more_input = !self.steers.is_empty() && !draft.steered;
             }
             draft.consumed.extend(cause.inbox);
-            if draft.apply(self, event.clone()) {
+            if draft.apply(self, event) {
                 draft.artifacts.extend(cause.artifacts.iter().cloned());
-            } else if draft.state.is_ended() && matches!(event, Event::ToolAttempted { .. }) {
-                draft.late.push(Late { event, artifacts: cause.artifacts.clone() });
-            } else if draft.state.is_ended() && matches!(event, Event::Recovered { .. }) {
-                draft.orphans = true;
+            } else if draft.state.is_ended() {
+                draft.comes_late(&self.state, cause);
             }
         }
         for _ in 0..MAX_CONTEXTS {

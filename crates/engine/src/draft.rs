@@ -8,8 +8,8 @@ use answerable_core::id::{CallId, LedgerId};
 use answerable_core::ledger::Outcome;
 use answerable_core::registry::Registry;
 use answerable_core::run::{
-    Event, Reconciliation, Record, RunState, Stage, Status, Transition, inputs_after, next_due, outstanding,
-    step,
+    ChildEnd, Event, Reconciliation, Record, RunState, Stage, Status, Transition, inputs_after, next_due,
+    outstanding, step,
 };
 use answerable_core::tool::{Attempt, ErrorCode, Output};
 use answerable_core::trace::{Span, Told, spans};
@@ -17,7 +17,7 @@ use answerable_ports::ModelTarget;
 use answerable_ports::commit::{Release, StoredArtifact};
 
 use crate::drive::NOT_YET;
-use crate::session::Session;
+use crate::session::{Cause, Session};
 
 /// An attempt whose run had ended when it came in.
 #[derive(Debug, Clone)]
@@ -82,6 +82,34 @@ impl Draft {
             let outcome = if tainted { Outcome::uncertain() } else { Outcome::failed(ErrorCode::Cancelled) };
             self.records.push(Record::LedgerClosed { ledger_id: LedgerId(id), outcome });
         }
+    }
+
+    /// What came in with the end of its run, which doesn't wait for it any more.
+    pub(crate) fn comes_late(&mut self, committed: &RunState, cause: &Cause) {
+        match &cause.event {
+            Event::ToolAttempted { .. } => {
+                self.late.push(Late { event: cause.event.clone(), artifacts: cause.artifacts.clone() });
+            }
+            Event::ChildEnded { call, end, .. } => {
+                self.close_child(committed, *call, end);
+                self.artifacts.extend(cause.artifacts.iter().cloned());
+            }
+            Event::Recovered { .. } => self.orphans = true,
+            _ => {}
+        }
+    }
+
+    /// A run that another one called ended in the same breath as that one. Nobody tells it again, so the call's entry says
+    /// here and now what became of it.
+    fn close_child(&mut self, committed: &RunState, call: CallId, end: &ChildEnd) {
+        let Some(known) = committed.call(call).filter(|known| matches!(known.stage, Stage::Child { .. }))
+        else {
+            return;
+        };
+        let ledger_id = known.ledger_id();
+        let is_its = |record: &Record| matches!(record, Record::LedgerClosed { ledger_id: id, .. } if *id == ledger_id);
+        self.records.retain(|record| !is_its(record));
+        self.records.push(Record::LedgerClosed { ledger_id, outcome: end.outcome(known.writes) });
     }
 
     /// Applies an event; false if it can't happen (any more).
@@ -149,6 +177,10 @@ pub(crate) fn without_words(event: Event) -> Event {
         Event::ToolReconciled { at, call, reconciliation } => {
             let reconciliation = Reconciliation { state: reconciliation.state, result: None };
             Event::ToolReconciled { at, call, reconciliation }
+        }
+        Event::ChildEnded { at, call, mut end } => {
+            end.output = Output::plain(said());
+            Event::ChildEnded { at, call, end }
         }
         other => other,
     }

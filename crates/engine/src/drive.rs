@@ -12,6 +12,7 @@ use crate::env::Env;
 use crate::late;
 use crate::lease::Hold;
 use crate::perform::Flight;
+use crate::place;
 use crate::session::{Session, answered, patiently};
 
 /// A queued run that was claimed and can't start is looked at again after this.
@@ -165,6 +166,7 @@ async fn stop_hard(env: &Env, session: &Session, flight: &Flight) -> Result<Driv
 }
 
 async fn hand_back(session: &Session, wake: Wake) -> Result<Driven, StoreError> {
+    place::given_back(&session.places).await;
     let given = patiently(|| session.env.store.hand_back(session.lease(), wake, session.known_inbox));
     given.await.map(|()| Driven::Done)
 }

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use answerable_core::Millis;
-use answerable_core::agent::AgentSpec;
 use answerable_core::id::TenantId;
-use answerable_core::registry::Registry;
 use answerable_ports::{
     Clock, ModelProvider, Observer, RunStore, Signals, StoreError, ToolExecutor, ToolSource,
 };
@@ -17,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::lease::Leases;
+use crate::place::Places;
+use crate::registries::Registries;
 use crate::scheduler;
 
 /// How the engine behaves.
@@ -92,6 +92,7 @@ pub(crate) struct Env {
     clock: Clock,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) leases: Leases,
+    pub(crate) places: Places,
     /// Nothing new is begun.
     pub(crate) drain: CancellationToken,
     /// The time to finish is over.
@@ -101,12 +102,17 @@ pub(crate) struct Env {
     pub(crate) unsure: AtomicBool,
     #[cfg(feature = "faults")]
     pub(crate) early: crate::unguarded::Early,
-    registries: Mutex<HashMap<String, Arc<Registry>>>,
+    /// Agents, compiled.
+    pub(crate) agents: Registries,
+    /// The same with tools that were listed for their runs.
+    pub(crate) equipped: Registries,
     signing: Mutex<HashMap<TenantId, (Instant, Vec<SecretString>)>>,
 }
 
 /// Compiled agents that are kept.
-const MAX_REGISTRIES: usize = 512;
+const MAX_AGENTS: usize = 512;
+/// Compiled agents with tools of servers that are kept, apart: these may be large, and servers may change them all the time.
+const MAX_EQUIPPED: usize = 32;
 /// Time for which a tenant's signing secrets are kept.
 const SIGNING_FOR: Duration = Duration::from_secs(5);
 
@@ -114,6 +120,7 @@ impl Env {
     fn new(config: EngineConfig, parts: EngineParts) -> Self {
         Self {
             leases: Leases::new(config.lease_for),
+            places: Places::default(),
             config,
             store: parts.store,
             models: parts.models,
@@ -128,7 +135,8 @@ impl Env {
             unsure: AtomicBool::new(false),
             #[cfg(feature = "faults")]
             early: crate::unguarded::Early::default(),
-            registries: Mutex::default(),
+            agents: Registries::of(MAX_AGENTS),
+            equipped: Registries::of(MAX_EQUIPPED),
             signing: Mutex::default(),
         }
     }
@@ -136,23 +144,6 @@ impl Env {
     /// Milliseconds since the Unix epoch, by the database's clock.
     pub(crate) fn now(&self) -> Millis {
         self.clock.now()
-    }
-
-    /// The agent, compiled; kept by its hash.
-    pub(crate) fn registry(&self, hash: &str, agent: &AgentSpec) -> Result<Arc<Registry>, String> {
-        let mut kept = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(registry) = kept.get(hash) {
-            return Ok(Arc::clone(registry));
-        }
-        let registry = Registry::compile(agent.clone()).map_err(|faults| {
-            faults.first().map_or_else(String::new, |fault| format!("{}: {}", fault.pointer, fault.message))
-        })?;
-        if kept.len() >= MAX_REGISTRIES {
-            kept.clear();
-        }
-        let registry = Arc::new(registry);
-        kept.insert(hash.to_owned(), Arc::clone(&registry));
-        Ok(registry)
     }
 
     /// The tenant's signing secrets; a rotated one is used within seconds.

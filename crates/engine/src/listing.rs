@@ -5,28 +5,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use answerable_core::agent::{AgentSpec, ToolSpec};
-use answerable_core::catalog::{Listed, Missing, catalog, servers};
+use answerable_core::catalog::{self, Catalog, Listed, Missing, catalog, servers};
 use answerable_core::id::TenantId;
 use answerable_core::registry::Registry;
-use answerable_core::run::{Event, Phase, RunState, ToolList};
-use answerable_ports::{ListedTool, McpFault, ToolSource};
+use answerable_core::run::{Event, Phase, RunState, RunTools, ToolList};
+use answerable_ports::{ListedTool, ToolSource};
 use futures::future::join_all;
 
 use crate::env::Env;
-use crate::session::Session;
+use crate::registries::aside;
+use crate::session::{Session, equipped};
 
-/// How often each server had spoken of changes when this process asked it for its tools; `None`: it never did for this run,
-/// so that nobody knows what was missed.
+/// What this process knows of the servers of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Heard(Mutex<Option<BTreeMap<String, u64>>>);
+pub(crate) struct Heard {
+    /// How often each had spoken of changes when it was asked for its tools; `None`: it never was for this run, so that
+    /// nobody knows what was missed.
+    changes: Mutex<Option<BTreeMap<String, u64>>>,
+    /// The agent with the tools that they offered last, if those were new.
+    equipped: Mutex<Option<Arc<Registry>>>,
+}
 
 impl Heard {
     fn note(&self, now: BTreeMap<String, u64>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self.changes.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
     fn is(&self, now: &BTreeMap<String, u64>) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(now)
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(now)
+    }
+
+    fn keep(&self, equipped: Arc<Registry>) {
+        *self.equipped.lock().unwrap_or_else(PoisonError::into_inner) = Some(equipped);
+    }
+
+    /// The agent with these tools, if they were listed last.
+    pub(crate) fn equipped(&self, agent: &Registry, tools: &[ToolSpec]) -> Option<Arc<Registry>> {
+        let kept = self.equipped.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        kept.filter(|kept| kept.spec.tools.get(agent.spec.tools.len()..) == Some(tools))
     }
 }
 
@@ -36,10 +52,15 @@ fn changes(source: &dyn ToolSource, tenant: TenantId, agent: &AgentSpec) -> BTre
 }
 
 impl Session {
-    /// Whether the run stands before a step, and the list of its tools may be out of date.
+    /// Whether the run stands before a step, and the list of its tools may be out of date; or was never read, because the
+    /// server that began the run knew nothing of such tools.
     pub(crate) fn tools_are_stale(&self, state: &RunState) -> bool {
-        let may = state.phase == Phase::Boundary && state.may_list_again();
-        may && !self.heard.is(&changes(&*self.env.tool_source, self.lease().tenant_id, &self.agent.spec))
+        let agent = &self.agent.spec;
+        if state.phase != Phase::Boundary || agent.mcp.is_empty() {
+            return false;
+        }
+        let is_news = || !self.heard.is(&changes(&*self.env.tool_source, self.lease().tenant_id, agent));
+        state.tools.is_none() || (state.may_list_again() && is_news())
     }
 }
 
@@ -48,9 +69,19 @@ pub(crate) struct Listing {
     env: Arc<Env>,
     tenant: TenantId,
     agent: Arc<Registry>,
+    agent_hash: String,
+    /// What the run knows of their tools.
+    known: RunTools,
     /// Tools that the run has by now.
     former: Vec<ToolSpec>,
     heard: Arc<Heard>,
+}
+
+/// What servers offer, and those of which nobody knows.
+#[derive(Default)]
+struct Answers {
+    lists: Vec<(String, Vec<Listed>)>,
+    missing: Vec<Missing>,
 }
 
 impl Listing {
@@ -60,6 +91,8 @@ impl Listing {
             env: Arc::clone(&session.env),
             tenant: session.lease().tenant_id,
             agent: Arc::clone(&session.agent),
+            agent_hash: session.agent_hash.clone(),
+            known: session.state.tools.clone().unwrap_or_default(),
             former: tools.filter(|tool| tool.mcp.is_some()).cloned().collect(),
             heard: Arc::clone(&session.heard),
         }
@@ -67,51 +100,68 @@ impl Listing {
 
     /// Asks all of them at once.
     pub(crate) async fn run(self) -> Event {
-        let (began, source) = (Instant::now(), &self.env.tool_source);
-        let agent = &self.agent.spec;
+        let began = Instant::now();
         // Before they are asked: what changes meanwhile is news.
-        self.heard.note(changes(&**source, self.tenant, agent));
-        let asked = servers(agent).into_iter().map(|(server, required)| async move {
-            (server, required, source.list(self.tenant, server).await)
-        });
-        let (mut lists, mut missing) = (Vec::new(), Vec::new());
-        for (server, required, answer) in join_all(asked).await {
-            match self.offered(server, answer) {
-                Ok(listed) => lists.push((server.to_owned(), listed)),
-                Err(fault) if required => {
-                    let (at, server, detail) = (self.env.now(), server.to_owned(), fault.to_string());
-                    return Event::ToolsUnavailable { at, server, detail };
-                }
-                Err(fault) => {
-                    missing.push(Missing { server: server.to_owned(), reason: fault.to_string() });
-                }
-            }
+        self.heard.note(changes(&*self.env.tool_source, self.tenant, &self.agent.spec));
+        match self.asked().await {
+            Ok(answers) => self.looked_at(answers, began).await,
+            Err((server, detail)) => Event::ToolsUnavailable { at: self.env.now(), server, detail },
         }
-        let found = catalog(agent, &lists);
-        let list =
-            ToolList { tools: found.tools, left_out: found.left_out, suggested: found.suggested, missing };
-        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Event::ToolsListed { at: self.env.now(), list, duration_ms }
     }
 
-    /// What a server offers. One that is away for a while still has the tools that it had: calls of them will tell.
-    fn offered(
-        &self,
-        server: &str,
-        answer: Result<Vec<ListedTool>, McpFault>,
-    ) -> Result<Vec<Listed>, McpFault> {
-        match answer {
-            Ok(tools) => Ok(tools.into_iter().map(listed).collect()),
-            Err(McpFault::Away(why)) => {
-                let former: Vec<Listed> = self.former.iter().filter_map(|tool| again(server, tool)).collect();
-                if former.is_empty() {
-                    return Err(McpFault::Away(why));
+    /// What they say. A fault of one that the run can't begin without ends it, and only then.
+    async fn asked(&self) -> Result<Answers, (String, String)> {
+        let source = &self.env.tool_source;
+        let asked = servers(&self.agent.spec).into_iter().map(|(server, required)| async move {
+            (server.to_owned(), required, source.list(self.tenant, server).await)
+        });
+        let mut answers = Answers::default();
+        for (server, required, answer) in join_all(asked).await {
+            let fault = match answer {
+                Ok(tools) => {
+                    answers.lists.push((server, tools.into_iter().map(listed).collect()));
+                    continue;
                 }
-                tracing::info!(server, %why, "an MCP server is away; the run keeps the tools that it had");
-                Ok(former)
+                Err(fault) => fault.to_string(),
+            };
+            if !self.known.has_list() && required {
+                return Err((server, fault));
+            } else if !self.known.has_list() || self.is_missing(&server) {
+                answers.missing.push(Missing { server, reason: fault });
+            } else {
+                // It still has the tools that it had: calls of them will tell.
+                tracing::info!(server, why = %fault, "an MCP server gives no list; the run keeps the tools that it had");
+                let former = self.former.iter().filter_map(|tool| again(&server, tool)).collect();
+                answers.lists.push((server, former));
             }
-            Err(refused) => Err(refused),
         }
+        Ok(answers)
+    }
+
+    fn is_missing(&self, server: &str) -> bool {
+        self.known.missing.iter().any(|missing| missing.server == server)
+    }
+
+    /// What of it the run takes: servers may offer much, and looking at that takes time.
+    async fn looked_at(self, answers: Answers, began: Instant) -> Event {
+        let (agent, Answers { lists, missing }) = (Arc::clone(&self.agent), answers);
+        let (found, hash) = aside(move || {
+            let found = catalog(&agent.spec, &lists);
+            let hash = catalog::hash(&found.tools);
+            (found, hash)
+        })
+        .await;
+        let taken = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if self.known.is_as_it_was(&hash, &missing) {
+            return Event::ToolsKept { at: self.env.now(), duration_ms: taken() };
+        }
+        let Catalog { tools, left_out, suggested } = found;
+        // If it can't be compiled, the fold says so.
+        if let Ok(equipped) = equipped(&self.env, &self.agent, &self.agent_hash, &hash, &tools).await {
+            self.heard.keep(equipped);
+        }
+        let list = ToolList { tools, left_out, suggested, missing };
+        Event::ToolsListed { at: self.env.now(), list, duration_ms: taken() }
     }
 }
 

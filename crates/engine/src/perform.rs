@@ -276,11 +276,13 @@ impl Flight {
         }
     }
 
-    /// What was given up may have come in all the same; the state has gone on without it.
+    /// What was given up may have come in all the same; the state has gone on without it. Of a call that waited for its turn
+    /// and never left nothing is owed: whoever has the run next may find that and send the same attempt.
     fn landed(&mut self, (command, event, artifacts): Done) -> Option<Cause> {
         let out = self.out.remove(&command)?;
         if let (Command::RunTool { call, attempt }, Event::ToolAttempted { outcome, .. }) = (command, &event)
             && !out.repeatable
+            && (!out.limited || out.gate.has_left())
         {
             self.owed.push(late::came(call, attempt, out.tainted, outcome, artifacts.clone()));
         }

@@ -9,15 +9,36 @@ use answerable_core::run::{RunState, Stage};
 use answerable_core::tool::{Attempt, ErrorCode};
 use answerable_ports::{Lease, PlaceTaken, PlaceWanted, Placed, StoreError};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::env::Env;
 use crate::gate::Gate;
+use crate::line::Lines;
 use crate::session::patiently;
 
 /// How long past its attempt's own time a place is kept for a call whose server says nothing more.
 const HOLD_GRACE: Duration = Duration::from_secs(60);
 /// How long it is tried to give a place back. After that it is free with the call's outcome.
 const FREE_FOR: Duration = Duration::from_secs(30);
+/// How long it is waited for by who lets go of a run.
+const FREE_SOON: Duration = Duration::from_secs(2);
+
+/// Places of this process's calls.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    lines: Lines,
+    /// Those that are not given back yet.
+    pub(crate) open: TaskTracker,
+}
+
+/// Waits until places are given back: as long as one isn't, whoever has the run next must think that its call has left.
+pub(crate) async fn given_back(open: &TaskTracker) {
+    open.close();
+    if timeout(FREE_SOON, open.wait()).await.is_err() {
+        tracing::warn!(places = open.len(), "places among tools' calls are not given back");
+    }
+}
 
 /// Whether calls of a tool may have to wait for their turn.
 pub(crate) fn is_limited(tool: &ToolSpec) -> bool {
@@ -28,37 +49,39 @@ pub(crate) fn is_limited(tool: &ToolSpec) -> bool {
 pub(crate) struct Place {
     env: Arc<Env>,
     lease: Lease,
-    tool_name: String,
-    call_id: CallId,
+    place: PlaceTaken,
     gate: Arc<Gate>,
+    /// Told when it is given back: its run, and its process.
+    open: [TaskTrackerToken; 2],
 }
 
 impl Place {
     pub(crate) fn new(
         env: &Arc<Env>,
         lease: Lease,
-        tool: &ToolSpec,
-        call_id: CallId,
+        place: PlaceTaken,
         gate: &Arc<Gate>,
+        of_run: &TaskTracker,
     ) -> Self {
+        let open = [of_run.token(), env.places.open.token()];
         let (env, gate) = (Arc::clone(env), Arc::clone(gate));
-        Self { env, lease, tool_name: tool.name.clone(), call_id, gate }
+        Self { env, lease, place, gate, open }
     }
 
     /// Waits for its turn, as long as an attempt may take. `Ok(Some)`: it didn't come.
-    pub(crate) async fn wait(&self, tool: &ToolSpec, attempt: u32) -> Result<Option<Attempt>, StoreError> {
+    pub(crate) async fn wait(&self, tool: &ToolSpec) -> Result<Option<Attempt>, StoreError> {
         let patience = Duration::from_millis(tool.timeout_ms());
         let deadline = Instant::now() + patience;
         let wanted = PlaceWanted {
-            tool_name: tool.name.clone(),
-            call_id: self.call_id,
-            attempt,
+            tool_name: self.place.tool_name.clone(),
+            call_id: self.place.call_id,
+            attempt: self.place.attempt,
             max_concurrent: tool.max_concurrent,
             rate: tool.rate,
             hold: patience + HOLD_GRACE,
         };
         loop {
-            match patiently(|| self.env.store.take_place(self.lease, &wanted)).await? {
+            match patiently(|| self.ask(&wanted)).await? {
                 Placed::Taken => return Ok(None),
                 // Whoever awaits this is dropped as soon as that is known here too.
                 Placed::Lost => std::future::pending().await,
@@ -71,6 +94,11 @@ impl Place {
                 }
             }
         }
+    }
+
+    async fn ask(&self, wanted: &PlaceWanted) -> Result<Placed, StoreError> {
+        let _turn = self.env.places.lines.turn(self.lease.tenant_id, &self.place.tool_name).await;
+        self.env.store.take_place(self.lease, wanted).await
     }
 }
 
@@ -86,12 +114,16 @@ impl Drop for Place {
     fn drop(&mut self) {
         // Without a runtime the process ends, and the place is free with the call's outcome.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (env, lease, call_id) = (Arc::clone(&self.env), self.lease, self.call_id);
-        let (tool_name, left) = (std::mem::take(&mut self.tool_name), self.gate.has_left());
+        let (env, lease, left) = (Arc::clone(&self.env), self.lease, self.gate.has_left());
+        let (place, open) = (self.place.clone(), self.open.clone());
         runtime.spawn(async move {
-            let free = || env.store.free_place(lease, &tool_name, call_id, left);
+            let _open = open;
+            let free = || async {
+                let _turn = env.places.lines.turn(lease.tenant_id, &place.tool_name).await;
+                env.store.free_place(lease, &place, left).await
+            };
             if !matches!(timeout(FREE_FOR, patiently(free)).await, Ok(Ok(()))) {
-                tracing::warn!(tool = tool_name, "a place among a tool's calls was not given back");
+                tracing::warn!(tool = place.tool_name, "a place among a tool's calls was not given back");
             }
         });
     }

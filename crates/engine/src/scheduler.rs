@@ -14,6 +14,7 @@ use crate::children;
 use crate::drive;
 use crate::env::Env;
 use crate::lease::{self, hold};
+use crate::place;
 
 /// Runs claimed at once.
 const BATCH: usize = 64;
@@ -185,4 +186,7 @@ async fn finish(env: &Env, mut tasks: JoinSet<()>) {
         // What is still out after this is left to its lease: another server finds it unclear and says so.
         let _ = tokio::time::timeout(Duration::from_secs(2), all_done).await;
     }
+    // What is still out gives its place back when it is dropped.
+    drop(tasks);
+    place::given_back(&env.places.open).await;
 }

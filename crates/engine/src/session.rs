@@ -16,12 +16,14 @@ use answerable_core::trace::{Frame, SpanId, SpanLink};
 use answerable_ports::commit::StoredArtifact;
 use answerable_ports::{Claimed, Inbound, Lease, LoadedRun, ModelTarget, StoreError};
 use serde_json::Value;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::env::Env;
 use crate::lease::Hold;
 use crate::listing::Heard;
 use crate::place;
+use crate::registries::compile;
 
 /// What stays the same for a run's whole life.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ pub(crate) struct Session {
     pub(crate) facts: Arc<RunFacts>,
     /// The pinned agent, and its hash.
     pub(crate) agent: Arc<Registry>,
-    agent_hash: String,
+    pub(crate) agent_hash: String,
     /// The same with the tools that were listed last: what calls are judged by.
     pub(crate) registry: Arc<Registry>,
     pub(crate) heard: Arc<Heard>,
@@ -85,6 +87,8 @@ pub(crate) struct Session {
     pub(crate) target: Option<ModelTarget>,
     /// The open step began here then; people were not waited for since.
     pub(crate) step_began: Option<Instant>,
+    /// Its calls' places that are not given back yet.
+    pub(crate) places: TaskTracker,
 }
 
 impl Session {
@@ -95,9 +99,16 @@ impl Session {
         claimed: Claimed,
         loaded: LoadedRun,
     ) -> Result<Self, StoreError> {
-        let agent = env.registry(&loaded.agent_hash, &loaded.agent).map_err(StoreError::Broken)?;
-        let registry =
-            equipped(env, &agent, &loaded.agent_hash, &loaded.tools).map_err(StoreError::Broken)?;
+        let agent = env.agents.compiled(&loaded.agent_hash, || loaded.agent.clone()).await;
+        let agent = agent.map_err(StoreError::Broken)?;
+        let registry = match loaded.tools.as_slice() {
+            [] => Arc::clone(&agent),
+            tools => {
+                let hash = catalog::hash(tools);
+                let equipped = equipped(env, &agent, &loaded.agent_hash, &hash, tools).await;
+                equipped.map_err(StoreError::Broken)?
+            }
+        };
         let facts = RunFacts {
             lease: claimed.lease,
             thread_id: loaded.thread_id,
@@ -125,6 +136,7 @@ impl Session {
             causes: Vec::new(),
             target: None,
             step_began: None,
+            places: TaskTracker::new(),
         };
         session.begin(claimed).await?;
         session.receive(loaded.inbox).await;
@@ -171,7 +183,13 @@ impl Session {
 
     /// The agent with these tools beside its own.
     pub(crate) fn equipped(&self, tools: &[ToolSpec]) -> Result<Arc<Registry>, String> {
-        equipped(&self.env, &self.agent, &self.agent_hash, tools)
+        if tools.is_empty() {
+            return Ok(Arc::clone(&self.agent));
+        }
+        match self.heard.equipped(&self.agent, tools) {
+            Some(registry) => Ok(registry),
+            None => compile(catalog::with_tools(&self.agent.spec, tools)).map(Arc::new),
+        }
     }
 
     /// The time, never before what the state has seen.
@@ -180,17 +198,16 @@ impl Session {
     }
 }
 
-fn equipped(
+/// The agent with tools that were listed, and their hash; not in the run's own time.
+pub(crate) async fn equipped(
     env: &Env,
-    agent: &Arc<Registry>,
+    agent: &Registry,
     agent_hash: &str,
+    hash: &str,
     tools: &[ToolSpec],
 ) -> Result<Arc<Registry>, String> {
-    if tools.is_empty() {
-        return Ok(Arc::clone(agent));
-    }
-    let hash = format!("{agent_hash} {}", catalog::hash(tools));
-    env.registry(&hash, &catalog::with_tools(&agent.spec, tools))
+    let hash = format!("{agent_hash} {hash}");
+    env.equipped.compiled(&hash, || catalog::with_tools(&agent.spec, tools)).await
 }
 
 /// A provider of a tenant, as it is now; asks until the store answers.

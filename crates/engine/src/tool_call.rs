@@ -13,8 +13,9 @@ use answerable_core::tool::{Attempt, ErrorCode, Reconciled};
 use answerable_core::trace::{SpanId, reconcile_span, tool_span};
 use answerable_faults::{self as faults, Guard, Point};
 use answerable_ports::commit::StoredArtifact;
-use answerable_ports::{Came, PreparedCall, StoreError};
+use answerable_ports::{Came, PlaceTaken, PreparedCall, StoreError};
 use serde_json::Value;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::env::{Env, jitter};
@@ -33,6 +34,8 @@ pub(crate) struct ToolCall {
     hold: Arc<Hold>,
     /// Through this its requests leave.
     pub(crate) gate: Arc<Gate>,
+    /// Of the run.
+    places: TaskTracker,
     facts: Arc<RunFacts>,
     tool: ToolSpec,
     call_id: CallId,
@@ -75,6 +78,7 @@ impl ToolCall {
             env: Arc::clone(&session.env),
             hold: Arc::clone(&session.hold),
             gate: Arc::default(),
+            places: session.places.clone(),
             facts: Arc::clone(&session.facts),
             tool: session.registry.tool(&call.tool_name)?.clone(),
             call_id,
@@ -82,7 +86,8 @@ impl ToolCall {
             input_hash: call.input_hash.clone(),
             key: call.idempotency_key.clone(),
             business_key: call.business_key,
-            takes_effects: call.writes && state.has_effects_to_take(),
+            // Another agent may have changed something, whatever its tool was said to be.
+            takes_effects: (call.writes || call.agent) && state.has_effects_to_take(),
             unclear: if let Stage::Reconciling { attempt, .. } = call.stage { attempt } else { 0 },
         })
     }
@@ -107,10 +112,13 @@ impl ToolCall {
     }
 
     async fn send(&self, sending: Sending<'_>) -> Came {
-        let place = is_limited(sending.tool)
-            .then(|| Place::new(&self.env, self.facts.lease, sending.tool, self.call_id, &self.gate));
+        let place = is_limited(sending.tool).then(|| {
+            let (tool_name, attempt) = (sending.tool.name.clone(), sending.attempt);
+            let place = PlaceTaken { tool_name, call_id: self.call_id, attempt };
+            Place::new(&self.env, self.facts.lease, place, &self.gate, &self.places)
+        });
         if let Some(place) = &place {
-            match place.wait(sending.tool, sending.attempt).await {
+            match place.wait(sending.tool).await {
                 Ok(None) => {}
                 Ok(Some(attempt)) => return attempt.into(),
                 Err(error) => return unprepared(&error).into(),

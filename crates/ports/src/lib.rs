@@ -16,11 +16,11 @@ pub mod store;
 pub mod tool;
 pub mod workspace;
 
-pub use blobs::{BlobHash, BlobStore};
+pub use blobs::{BlobHash, BlobName, BlobStore};
 pub use clock::Clock;
 pub use commit::{Commit, CommitOutcome, Inbound, InboundBody, Release, StoredArtifact};
 pub use gauges::{Gauges, Waiting};
-pub use mcp::{ListedTool, McpFault, McpPlace, McpServers, McpTarget, ToolSource};
+pub use mcp::{ListedTool, McpFault, McpPlace, McpServers, McpTarget, ToolSource, is_reserved_header};
 pub use model::{DeltaSink, ModelProvider, ModelTarget, Patience};
 pub use observe::{Committed, Observer, Started};
 pub use place::{PlaceTaken, PlaceWanted, Placed};
@@ -29,6 +29,6 @@ pub use spans::{SpanBacklog, SpanBatch, SpanOutbox};
 pub use store::{Claimed, LateOutcome, Lease, LoadedRun, Renewal, RunStore, StoreError, Wake};
 pub use tool::{Came, PreparedCall, ToolExecutor};
 pub use workspace::{
-    Author, CallOutcome, Change, Expected, FileAt, FilesCommitted, NewContent, Workspace, WorkspaceCommit,
-    WorkspaceStore,
+    Author, CONTENTS_AT_ONCE, CallOutcome, Change, Expected, FileAt, FilesCommitted, NewContent, Workspace,
+    WorkspaceCommit, WorkspaceStore, given_at_once,
 };

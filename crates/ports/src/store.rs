@@ -235,15 +235,9 @@ pub trait RunStore: Send + Sync {
     /// again with the same words, it says the same.
     async fn take_place(&self, lease: Lease, wanted: &PlaceWanted) -> Result<Placed, StoreError>;
 
-    /// Gives up a call's place, or its place in line. `left`: it was used, which stays written down until the call's
+    /// Gives up an attempt's place, or its place in line; the next attempt's is another. `left`: it was used, which stays written down until the call's
     /// outcome is. Does nothing if the run is another server's by now.
-    async fn free_place(
-        &self,
-        lease: Lease,
-        tool_name: &str,
-        call_id: CallId,
-        left: bool,
-    ) -> Result<(), StoreError>;
+    async fn free_place(&self, lease: Lease, place: &PlaceTaken, left: bool) -> Result<(), StoreError>;
 
     /// Places that calls of the run have had. A call of a tool with limits that isn't among them has never left.
     async fn places(&self, lease: Lease) -> Result<Vec<PlaceTaken>, StoreError>;

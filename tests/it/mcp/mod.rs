@@ -1,5 +1,6 @@
 //! Tools of MCP servers, from the list that a run reads to what becomes of it in heirs, replays and exports.
 
+mod kept;
 mod lists;
 mod settings;
 mod stands_on;

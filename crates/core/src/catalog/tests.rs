@@ -1,5 +1,7 @@
+use super::taking::{MAX_BYTES, MAX_DESCRIPTION, MAX_LEFT_OUT};
 use super::*;
-use crate::agent::{Risk, SideEffect};
+use crate::agent::{MAX_TOOLS, McpTool, Risk, SideEffect};
+use crate::text;
 use serde_json::json;
 
 fn agent(value: Value) -> AgentSpec {
@@ -114,6 +116,69 @@ fn there_are_no_more_tools_than_providers_take() {
     let found = taken(&agent, (0..20).map(|n| tool(&format!("t{n}"), large.clone())).collect());
     let bytes: usize = found.tools.iter().map(|tool| tool.input_schema.to_string().len()).sum();
     assert!(bytes <= MAX_BYTES && !found.left_out.is_empty());
+}
+
+#[test]
+fn what_has_no_place_any_more_is_not_looked_into() {
+    let agent = agent(json!({"mcp": [{"server": "srv", "allow": ["*"]}]}));
+    let spoilt = |name: &str, bytes: usize| tool(name, json!({"type": 5, "description": "x".repeat(bytes)}));
+    let mut many: Vec<Listed> = (0..MAX_TOOLS).map(|n| bare(&format!("t{n}"))).collect();
+    many.extend([spoilt("late", 0), bare("t0")]);
+    let found = taken(&agent, many);
+    assert_eq!((found.tools.len(), left_out(&found)), (MAX_TOOLS, vec!["srv__late", "srv__t0"]));
+    assert!(found.left_out.iter().all(|left| left.reason.contains("at most")), "{:?}", found.left_out);
+    let mut large: Vec<Listed> =
+        (0..10).map(|n| tool(&format!("t{n}"), json!({"description": "x".repeat(200 * 1024)}))).collect();
+    large.extend([spoilt("large", 100 * 1024), spoilt("t0", 0), spoilt("small", 0)]);
+    let why: Vec<String> = taken(&agent, large).left_out.into_iter().map(|left| left.reason).collect();
+    assert!(
+        why[0].contains("larger than") && why[1].contains("another tool") && why[2].contains("/type"),
+        "{why:?}"
+    );
+}
+
+#[test]
+fn a_list_of_schemas_that_cant_be_used_is_not_read_to_its_end() {
+    let agent =
+        agent(json!({"mcp": [{"server": "bad", "allow": ["*"]}, {"server": "good", "allow": ["*"]}]}));
+    let spoilt = json!({"type": 5, "description": "x".repeat(100 * 1024)});
+    let mut bad: Vec<Listed> = (0..30).map(|n| tool(&format!("t{n}"), spoilt.clone())).collect();
+    bad.insert(0, bare("first"));
+    bad.push(tool("last", json!({"description": "y".repeat(100 * 1024)})));
+    let found = catalog(&agent, &[("bad".into(), bad), ("good".into(), vec![bare("read")])]);
+    assert_eq!(names(&found), ["bad__first", "good__read"], "it spoils no other server's");
+    let why: Vec<_> = found.left_out.iter().map(|left| left.reason.as_str()).collect();
+    assert!(why[0].contains("can't be used: /type"), "{}", why[0]);
+    assert!(why[30].contains("too many tools of its server"), "{}", why[30]);
+    // Small ones may take long as well, so they are counted.
+    let mut bad: Vec<Listed> = (0..200).map(|n| tool(&format!("t{n}"), json!({"type": 5}))).collect();
+    bad.push(bare("last"));
+    let found = catalog(&agent, &[("bad".into(), bad), ("good".into(), vec![bare("read")])]);
+    assert_eq!(names(&found), ["good__read"]);
+}
+
+#[test]
+fn long_names_are_cut_before_they_are_compared() {
+    let agent = agent(json!({"mcp": [{"server": "srv", "allow": ["*a*a*a*a*b", "t*"]}]}));
+    let long = [bare(&"a".repeat(5_000_000)), bare(&format!("t{}", "é".repeat(5_000_000))), bare("tea")];
+    let found = catalog(&agent, &[("srv".into(), long.to_vec())]);
+    assert_eq!(names(&found), ["srv__tea"]);
+    assert_eq!(found.left_out.len(), 1, "what no pattern lets in is not there");
+    assert_eq!(text::chars(&found.left_out[0].tool), 256);
+}
+
+#[test]
+fn patterns_are_compared_with_so_many_names_only() {
+    let glob = |n: usize| format!("{n}{}", "x".repeat(190));
+    let entry =
+        |n: usize| json!({"server": "srv", "allow": (0..200).map(|i| glob(n * 200 + i)).collect::<Vec<_>>()});
+    let mut entries: Vec<Value> = (0..31).map(entry).collect();
+    entries.push(json!({"server": "few", "allow": ["*"]}));
+    let agent = agent(json!({"mcp": entries}));
+    let many: Vec<Listed> = (0..2_000).map(|n| bare(&format!("{n:0>200}"))).collect();
+    let found = catalog(&agent, &[("few".into(), vec![bare("read")]), ("srv".into(), many)]);
+    assert_eq!(names(&found), ["few__read"]);
+    assert!(found.left_out[0].reason.contains("patterns"), "{:?}", found.left_out[0]);
 }
 
 #[test]

@@ -13,7 +13,10 @@ use answerable_core::tool::Attempt;
 use answerable_core::trace::Frame;
 use answerable_engine::{Engine, EngineConfig, EngineParts};
 use answerable_ports::commit::{Commit, Inbound, InboundBody};
-use answerable_ports::{Claimed, Clock, Committed, LateOutcome, Lease, LoadedRun, Observer, Signal, Signals};
+use answerable_ports::{
+    Claimed, Clock, Committed, LateOutcome, Lease, ListedTool, LoadedRun, McpFault, Observer, Placed, Signal,
+    Signals,
+};
 use serde_json::json;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -31,6 +34,12 @@ pub(crate) enum Heard {
     ClaimFailed,
     Commit(Box<Commit>),
     CommitFailed,
+    /// A call of a tool with limits asks for its turn.
+    AsksPlace,
+    /// And gives it back.
+    Freed {
+        left: bool,
+    },
     /// Preparing a call, it asks for secrets.
     Prepares,
     /// It doesn't wait for them any more.
@@ -46,6 +55,10 @@ pub(crate) enum Heard {
     /// The model is asked.
     Asked(Box<ModelRequest>),
     ArtifactsFailed,
+    /// A server is asked for its tools.
+    Listed,
+    /// It looks for what is to be told of runs that others called.
+    Sweeps,
 }
 
 /// What becomes of renewals.
@@ -82,6 +95,10 @@ pub(crate) struct Ways {
     pub(crate) claims_take: Duration,
     /// The model answers once it has the call's result.
     pub(crate) concludes: bool,
+    /// What a call of a tool with limits is told of its turn; `None`: nothing yet.
+    pub(crate) place: Option<Placed>,
+    /// So long it takes to give one back.
+    pub(crate) frees_take: Duration,
     /// Secrets are given out.
     pub(crate) gives_secrets: bool,
     /// What the far side says; `None`: nothing yet.
@@ -91,8 +108,12 @@ pub(crate) struct Ways {
     pub(crate) artifacts: BTreeMap<ArtifactId, Arc<[u8]>>,
     /// They can't be had.
     pub(crate) artifacts_fail: bool,
+    /// Looks for what is to be told of runs that others called are answered.
+    pub(crate) sweeps: bool,
     /// The new owner of a run has said what it takes its call for.
     pub(crate) owner_spoke: bool,
+    /// What MCP servers offer; those that are not named offer nothing.
+    pub(crate) offers: BTreeMap<&'static str, Result<Vec<ListedTool>, McpFault>>,
 }
 
 /// Everything around the engine.
@@ -119,12 +140,16 @@ impl Desk {
             claims_fail: false,
             claims_take: Duration::ZERO,
             concludes: true,
+            place: Some(Placed::Taken),
+            frees_take: Duration::ZERO,
             gives_secrets: true,
             answer: None,
             inbox: Vec::new(),
             artifacts: BTreeMap::new(),
             artifacts_fail: false,
+            sweeps: true,
             owner_spoke: true,
+            offers: BTreeMap::new(),
         };
         let desk = Self {
             ways: watch::Sender::new(ways),
@@ -284,8 +309,15 @@ fn agent() -> AgentSpec {
         json!({"name": name, "kind": "http", "risk": "low", "side_effect": "write", "idempotent": idempotent,
             "http": {"url": "https://bank.example/", "headers": {"x-key": "{{secret.key}}"}}})
     };
+    let asks = |name: &str, side_effect: &str| {
+        json!({"name": name, "kind": "agent", "side_effect": side_effect, "input_schema": {"type": "object"},
+            "agent": {"agent_id": "agt_0192f0c1-2345-7890-abcd-ef0123456789"}})
+    };
+    let mut queue = tool("queue", false);
+    (queue["max_concurrent"], queue["timeout_ms"]) = (json!(1), json!(400));
+    let tools = [tool("pay", false), tool("file", true), queue, asks("ask", "write"), asks("look", "none")];
     let agent = json!({"name": "a", "instructions": "x", "model": {"provider": "main", "model": "m"},
-        "policy": {"rules": [{"tool": "*", "effect": "allow"}]}, "tools": [tool("pay", false), tool("file", true)]});
+        "policy": {"rules": [{"tool": "*", "effect": "allow"}]}, "tools": tools});
     serde_json::from_value(agent).expect("an agent")
 }
 

@@ -84,11 +84,11 @@ impl ToolExecutor for Desk {
     }
 }
 
-/// No agent here takes tools from servers.
 #[async_trait]
 impl ToolSource for Desk {
-    async fn list(&self, _: TenantId, _: &str) -> Result<Vec<ListedTool>, McpFault> {
-        Ok(Vec::new())
+    async fn list(&self, _: TenantId, server: &str) -> Result<Vec<ListedTool>, McpFault> {
+        self.note(Heard::Listed);
+        self.ways.borrow().offers.get(server).cloned().unwrap_or_else(|| Ok(Vec::new()))
     }
 
     fn changes(&self, _: TenantId, _: &str) -> u64 {

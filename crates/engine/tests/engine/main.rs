@@ -1,9 +1,12 @@
 //! The engine against a store, a model and a far side that do what a test tells them: refuse, hang, answer late.
 
 mod attachments;
+mod children;
 mod desk;
 mod far_side;
 mod fencing;
 mod giving_back;
+mod limits;
+mod listing;
 mod shelf;
 mod storing;

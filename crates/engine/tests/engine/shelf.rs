@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use answerable_core::id::{AgentId, ArtifactId, CallId, TenantId};
+use answerable_core::budget::Budgets;
+use answerable_core::id::{AgentId, ArtifactId, TenantId};
 use answerable_core::run::{Event, KeyHolder, PinnedAgent};
 use answerable_core::tool::Attempt;
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
@@ -23,7 +24,11 @@ use crate::desk::{Commits, Desk, Heard, Renewals};
 pub(crate) const UNSTORABLE: &str = "unstorable";
 
 fn is_unstorable(event: &Event) -> bool {
-    matches!(event, Event::ToolAttempted { outcome: Attempt::Succeeded(output), .. } if output.content == UNSTORABLE)
+    match event {
+        Event::ToolAttempted { outcome: Attempt::Succeeded(output), .. } => output.content == UNSTORABLE,
+        Event::ChildEnded { end, .. } => end.output.content == UNSTORABLE,
+        _ => false,
+    }
 }
 
 fn away<T>() -> Result<T, StoreError> {
@@ -150,10 +155,16 @@ impl RunStore for Desk {
     }
 
     async fn take_place(&self, _: Lease, _: &PlaceWanted) -> Result<Placed, StoreError> {
-        Ok(Placed::Taken)
+        self.note(Heard::AsksPlace);
+        let mut ways = self.ways.subscribe();
+        let place = ways.wait_for(|ways| ways.place.is_some()).await.expect("the desk is there").place;
+        Ok(place.expect("an answer"))
     }
 
-    async fn free_place(&self, _: Lease, _: &str, _: CallId, _: bool) -> Result<(), StoreError> {
+    async fn free_place(&self, _: Lease, _: &PlaceTaken, left: bool) -> Result<(), StoreError> {
+        let takes = self.ways.borrow().frees_take;
+        tokio::time::sleep(takes).await;
+        self.note(Heard::Freed { left });
         Ok(())
     }
 
@@ -169,13 +180,16 @@ impl RunStore for Desk {
     async fn called_agent(
         &self,
         _: TenantId,
-        _: AgentId,
+        agent_id: AgentId,
         _: Option<u32>,
     ) -> Result<Result<PinnedAgent, String>, StoreError> {
-        Ok(Err("There is no such agent.".into()))
+        Ok(Ok(PinnedAgent { agent_id, version: 1, spec_hash: "h".into(), budgets: Budgets::default() }))
     }
 
     async fn tell_children(&self) -> Result<u64, StoreError> {
+        self.note(Heard::Sweeps);
+        let mut ways = self.ways.subscribe();
+        ways.wait_for(|ways| ways.sweeps).await.expect("the desk is there");
         Ok(0)
     }
 

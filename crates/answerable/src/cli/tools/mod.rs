@@ -74,7 +74,13 @@ fn tell(imported: &Imported) {
     let (made, left_out) = (imported.tools.len(), imported.left_out);
     complain(&format!("{made} tools from {}; {left_out} operations were left out", imported.title));
     if !imported.secrets.is_empty() {
-        let names: Vec<&str> = imported.secrets.iter().map(String::as_str).collect();
-        complain(&format!("they need these secrets (PUT /v1/secrets/NAME): {}", names.join(", ")));
+        complain("they need these secrets (PUT /v1/secrets/NAME), and send each there:");
+        for (name, origins) in &imported.secrets {
+            let origins: Vec<&str> = origins.iter().map(String::as_str).collect();
+            complain(&format!("  {name}: {}", origins.join(", ")));
+        }
+        complain(
+            "the document chose names and addresses: check that none of these names is already that of a secret of yours for somebody else",
+        );
     }
 }

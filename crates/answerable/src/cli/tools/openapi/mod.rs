@@ -1,7 +1,7 @@
 //! OpenAPI 3.0 and 3.1 to tools. Pure: a document in, tools and what there is to say of them out.
 //!
 //! `document` finds things, `servers` says where an operation is, `security` which secrets it needs, `parameters` and `body`
-//! what goes where, `schema` what an input must be, and `operation` puts a tool together. Each is then judged by the same
+//! what goes where (`shape`: and what can't), `schema` what an input must be, and `operation` puts a tool together. Each is then judged by the same
 //! rules as when an agent is stored: what comes out of here is accepted there.
 
 mod body;
@@ -13,10 +13,11 @@ mod parameters;
 mod schema;
 mod security;
 mod servers;
+mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use answerable_core::permission::glob_matches;
 use serde_json::Value;
@@ -52,8 +53,8 @@ pub(super) struct Imported {
     pub(super) left_out: usize,
     /// What there is to say, in lines: why an operation was left out, and what a tool can't do.
     pub(super) told: Vec<String>,
-    /// Secrets that the tools' headers name.
-    pub(super) secrets: BTreeSet<String>,
+    /// Secrets that the tools' headers name, and where they are sent.
+    pub(super) secrets: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Why something can't be said by a tool.
@@ -103,7 +104,9 @@ impl Imported {
             Err(Unmapped(why)) => self.leave_out(&label, &why),
             Ok(made) => {
                 self.told.extend(made.notes.into_iter().map(|note| format!("{name}: {note}")));
-                self.secrets.extend(made.secrets);
+                for secret in made.secrets {
+                    self.secrets.entry(secret).or_default().insert(made.origin.clone());
+                }
                 self.tools.push(made.tool);
             }
         }

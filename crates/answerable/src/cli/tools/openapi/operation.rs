@@ -28,6 +28,8 @@ pub(super) struct Made {
     pub(super) tool: Value,
     pub(super) notes: Vec<String>,
     pub(super) secrets: Vec<String>,
+    /// Where it sends them.
+    pub(super) origin: String,
 }
 
 /// What a tool's input is made of.
@@ -56,7 +58,8 @@ impl<'d> Place<'d> {
         let parameters = parameters::read(self, &mut schemas, &mut fields)?;
         let media_type = body.as_ref().and_then(|body| body.media_type.clone());
         let input = self.input(&parameters, body, schemas, &mut fields, &mut notes)?;
-        let url = self.url(&servers::base(self, wanted)?, &parameters)?;
+        let base = servers::base(self, wanted)?;
+        let url = self.url(&base.address, &parameters)?;
         notes.extend(parameters.notes.iter().chain(&proofs.notes).cloned());
         let http = self.target(url, &parameters, &proofs, media_type, input.body);
         let (risk, side_effect, repeatable) = nature(self.method);
@@ -70,7 +73,7 @@ impl<'d> Place<'d> {
             "side_effect": side_effect,
             "idempotent": repeatable || (side_effect == "write" && parameters.takes_key),
         });
-        Ok(Made { tool, notes, secrets: proofs.secrets })
+        Ok(Made { tool, notes, secrets: proofs.secrets, origin: base.origin })
     }
 
     fn description(&self) -> String {

@@ -9,6 +9,7 @@ use super::document::Document;
 use super::names::Names;
 use super::operation::Place;
 use super::schema::Schemas;
+use super::shape::shape;
 
 /// Parameters as far as they can be said.
 #[derive(Debug, Default)]
@@ -117,27 +118,23 @@ impl Parameters {
 /// One value has one place; a query may have a list, as the same name several times.
 fn check_shape<'d>(
     parameter: &Parameter<'d>,
-    document: &'d Document<'d>,
+    document: &Document<'d>,
     schema: &'d Value,
 ) -> Result<(), Unmapped> {
-    let schema = document.resolve(schema).map_err(|Unmapped(why)| parameter.unmapped(&why))?;
-    let is = |kind: &str| match schema.get("type") {
-        Some(Value::String(only)) => only == kind,
-        Some(Value::Array(kinds)) => kinds.iter().any(|known| known == kind),
-        _ => false,
-    };
-    if is("object") || schema.get("properties").is_some() {
+    let usual = if parameter.place == "query" { "form" } else { "simple" };
+    let style = parameter.body.get("style").and_then(Value::as_str).unwrap_or(usual);
+    let shape = shape(document, schema).map_err(|Unmapped(why)| parameter.unmapped(&why))?;
+    if shape.object {
         return Err(parameter.unmapped("an object can't be put there"));
     }
-    if !is("array") {
-        return Ok(());
+    if style != usual {
+        return Err(parameter.unmapped(&format!("the style {style} can't be said there")));
     }
-    let style = parameter.body.get("style").and_then(Value::as_str).unwrap_or("form");
-    let is_repeated = style == "form" && parameter.body.get("explode") != Some(&Value::Bool(false));
-    if parameter.place == "query" && is_repeated {
-        return Ok(());
+    let is_repeated = usual == "form" && parameter.body.get("explode") != Some(&Value::Bool(false));
+    if shape.nested || (shape.list && !is_repeated) {
+        return Err(parameter.unmapped("a list can't be put there as it is to be written"));
     }
-    Err(parameter.unmapped("a list can't be put there as it is to be written"))
+    Ok(())
 }
 
 /// The schema with the description of what it is for.

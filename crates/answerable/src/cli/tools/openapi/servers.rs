@@ -6,8 +6,16 @@ use url::Url;
 use super::operation::Place;
 use super::{Unmapped, Wanted};
 
-/// The address that an operation's path is added to, without a slash at its end.
-pub(super) fn base(place: &Place<'_>, wanted: &Wanted) -> Result<String, Unmapped> {
+/// A server.
+pub(super) struct Base {
+    /// What an operation's path is added to, without a slash at its end.
+    pub(super) address: String,
+    /// Who that is: scheme, host and port.
+    pub(super) origin: String,
+}
+
+/// Where an operation's server is.
+pub(super) fn base(place: &Place<'_>, wanted: &Wanted) -> Result<Base, Unmapped> {
     let text = match &wanted.base_url {
         Some(url) => url.clone(),
         None => {
@@ -19,7 +27,7 @@ pub(super) fn base(place: &Place<'_>, wanted: &Wanted) -> Result<String, Unmappe
     absolute(&text, wanted.source.as_ref())
 }
 
-fn absolute(text: &str, source: Option<&Url>) -> Result<String, Unmapped> {
+fn absolute(text: &str, source: Option<&Url>) -> Result<Base, Unmapped> {
     let needed = || Unmapped(format!("its server is {text:?}, which is no whole address: give --base-url"));
     let url = match Url::parse(text) {
         Ok(url) => url,
@@ -31,7 +39,8 @@ fn absolute(text: &str, source: Option<&Url>) -> Result<String, Unmapped> {
     if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
         return Err(needed());
     }
-    Ok(url.as_str().trim_end_matches('/').to_owned())
+    let (address, origin) = (url.as_str().trim_end_matches('/'), url.origin().ascii_serialization());
+    Ok(Base { address: address.to_owned(), origin })
 }
 
 /// The server's address with its variables' defaults.

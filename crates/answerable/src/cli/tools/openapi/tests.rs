@@ -93,8 +93,10 @@ fn values_have_their_places() {
     assert_eq!(tools["deletePet"]["http"]["headers"], json!({"authorization": "Bearer {{secret.oauth}}"}));
     assert_eq!(tools["listPets"]["description"], "List pets\n\nThose that are for sale.");
     assert_eq!(tools["deletePet"]["description"], "DELETE /pets/{petId}\n\n(deprecated)");
-    let secrets: Vec<&str> = pets.secrets.iter().map(String::as_str).collect();
+    let secrets: Vec<&str> = pets.secrets.keys().map(String::as_str).collect();
     assert_eq!(secrets, ["basic", "cookie", "key", "oauth", "token"]);
+    let there: Vec<&str> = pets.secrets.values().flatten().map(String::as_str).collect();
+    assert_eq!(there, ["https://eu.pets.example"; 5]);
 }
 
 #[test]
@@ -150,6 +152,52 @@ fn what_can_not_be_said_is_said() {
         assert!(told.lines().any(|known| known == line), "{line}\n--\n{told}");
     }
     assert_eq!((pets.told.len(), pets.left_out), (11, 5), "{told}");
+}
+
+/// A parameter of one operation, and whether the tool has it.
+#[test]
+fn parameters_that_have_no_place() {
+    let (text, list) = (json!({"type": "string"}), json!({"type": "array", "items": {"type": "string"}}));
+    let maybe_object = json!({"anyOf": [{"type": "string"}, {"type": "object"}]});
+    for (place, more, schema, has) in [
+        ("path", json!({}), &text, true),
+        ("path", json!({"style": "simple"}), &text, true),
+        ("path", json!({"style": "label"}), &text, false),
+        ("path", json!({"style": "matrix"}), &text, false),
+        ("path", json!({}), &maybe_object, false),
+        ("path", json!({}), &json!({"oneOf": [text, list]}), false),
+        ("query", json!({"style": "form"}), &text, true),
+        ("query", json!({}), &list, true),
+        ("query", json!({}), &json!({"oneOf": [text, list]}), true),
+        ("query", json!({"explode": false}), &list, false),
+        ("query", json!({"style": "pipeDelimited"}), &list, false),
+        ("query", json!({"style": "deepObject"}), &text, false),
+        ("query", json!({}), &maybe_object, false),
+        ("query", json!({}), &json!({"type": "array", "items": maybe_object}), false),
+        ("query", json!({}), &json!({"$ref": "#/components/schemas/Either"}), false),
+        ("header", json!({"style": "simple"}), &text, true),
+        ("header", json!({}), &list, false),
+    ] {
+        let mut parameter = more.clone();
+        for (field, value) in [
+            ("name", json!("p")),
+            ("in", json!(place)),
+            ("required", json!(true)),
+            ("schema", schema.clone()),
+        ] {
+            parameter[field] = value;
+        }
+        let path = if place == "path" { "/a/{p}" } else { "/a" };
+        let document = json!({"openapi": "3.1.0", "paths": {path: {"get": {"parameters": [parameter]}}},
+            "components": {"schemas": {"Either": maybe_object}}});
+        let made = import(&document, &at("https://h.example")).expect("a document");
+        assert_eq!(
+            (made.tools.len(), made.told.is_empty()),
+            (usize::from(has), has),
+            "{place} {more} {schema}: {:?}",
+            made.told
+        );
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use answerable_api::{AddressRule, ApiConfig, AppState, Metrics, ShellRule, router};
 use answerable_core::id::TenantId;
-use answerable_ports::{BlobHash, BlobStore, StoreError};
+use answerable_ports::{BlobName, BlobStore, StoreError};
 use answerable_store::{ConnectOptions, Sealer, Signals, Store, Workspaces};
 use answerable_testkit::{Document, TestDatabase};
 use async_trait::async_trait;
@@ -71,21 +71,21 @@ impl AddressRule for Rule {
 
 /// Large contents, in memory.
 #[derive(Default)]
-struct Shelf(Mutex<BTreeMap<(TenantId, BlobHash), Bytes>>);
+struct Shelf(Mutex<BTreeMap<(TenantId, BlobName), Bytes>>);
 
 #[async_trait]
 impl BlobStore for Shelf {
-    async fn put(&self, tenant: TenantId, hash: BlobHash, content: Bytes) -> Result<(), StoreError> {
-        self.0.lock().expect("nobody panicked").insert((tenant, hash), content);
+    async fn put(&self, tenant: TenantId, name: BlobName, content: Bytes) -> Result<(), StoreError> {
+        self.0.lock().expect("nobody panicked").insert((tenant, name), content);
         Ok(())
     }
 
-    async fn get(&self, tenant: TenantId, hash: BlobHash, _: u64) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.0.lock().expect("nobody panicked").get(&(tenant, hash)).cloned())
+    async fn get(&self, tenant: TenantId, name: BlobName, _: u64) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.0.lock().expect("nobody panicked").get(&(tenant, name)).cloned())
     }
 
-    async fn remove(&self, tenant: TenantId, hash: BlobHash) -> Result<(), StoreError> {
-        self.0.lock().expect("nobody panicked").remove(&(tenant, hash));
+    async fn remove(&self, tenant: TenantId, name: BlobName) -> Result<(), StoreError> {
+        self.0.lock().expect("nobody panicked").remove(&(tenant, name));
         Ok(())
     }
 

@@ -80,7 +80,8 @@ async fn what_is_stored_is_shown_with_its_defaults() {
 async fn what_is_not_available_is_said_so() {
     let world = World::shared().await;
     let table = [
-        json!({"tools": [{"name": "run_command", "kind": "shell"}]}),
+        json!({"tools": [{"name": "wipe_disk", "kind": "shell"}]}),
+        json!({"tools": [{"name": "files__read", "kind": "mcp"}]}),
         json!({"mcp": [{"server": "files"}]}),
         json!({"tools": [world.read("t").with(json!({"input_schema": {"$ref": "https://schemas.example/t.json"}}))]}),
     ];

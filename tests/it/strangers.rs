@@ -28,6 +28,8 @@ async fn one_of_everything(world: &World) -> (Run<'_>, Vec<(&'static str, String
     let run = world.run(&run);
     let approval = run.pending().await;
     let (ledger, artifacts) = (run.list("ledger").await, run.list("artifacts").await);
+    let server = json!({"url": world.tools.url("mcp")});
+    world.client.put("/v1/mcp_servers/shop", &server).await.ok();
     let workspace = thread["workspace_id"].as_str().expect("an id").to_owned();
     let file = world.client.ask(reqwest::Method::PUT, &format!("/v1/workspaces/{workspace}/files/a.txt"));
     file.raw("text/plain", "mine").await.ok();
@@ -76,6 +78,7 @@ async fn another_tenants_ids_are_not_there() {
         if method == "GET"
             && template != "/v1/runs/{run_id}/wait"
             && template != "/v1/artifacts/{artifact_id}/content"
+            && template != "/v1/mcp_servers/{name}/tools"
         {
             world.client.get(&path).await.ok();
         }
@@ -123,7 +126,7 @@ async fn lists_show_ones_own() {
     let world = World::shared().await;
     let (run, ids) = one_of_everything(&world).await;
     let (_, stranger) = world.neighbour(&json!({})).await;
-    for list in ["runs", "agents", "threads", "approvals", "grants", "webhooks", "secrets"] {
+    for list in ["runs", "agents", "threads", "approvals", "grants", "webhooks", "secrets", "mcp_servers"] {
         stranger.get(&format!("/v1/{list}")).await.fits(&json!({"data": []}));
     }
     let id =

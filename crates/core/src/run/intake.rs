@@ -56,8 +56,12 @@ impl Machine<'_> {
         self.note_progress();
     }
 
-    /// Validation's verdict, or `over_limit` where the call is one too many.
+    /// Validation's verdict, or `over_limit` where the call is one too many. A verdict may be older than the tools: a replay
+    /// keeps those of then. What isn't there now can't run.
     fn validation_of(&mut self, new: &NewCall) -> Validation {
+        if new.validation == Validation::Ok && self.config.registry.tool(&new.tool_name).is_none() {
+            return Validation::UnknownTool;
+        }
         if new.validation != Validation::Ok || self.is_known_bad(new) {
             return new.validation;
         }
@@ -102,9 +106,11 @@ impl Machine<'_> {
                 self.reject(index, ErrorCode::BudgetExhausted, &message);
             }
             (validation, _) => {
-                let unknown = validation == Validation::UnknownTool;
-                let code = if unknown { ErrorCode::NotFound } else { ErrorCode::InvalidArguments };
-                self.reject(index, code, new.message.as_deref().unwrap_or("The call is not legal."));
+                let (code, message) = match validation {
+                    Validation::UnknownTool => (ErrorCode::NotFound, "There is no such tool."),
+                    _ => (ErrorCode::InvalidArguments, "The call is not legal."),
+                };
+                self.reject(index, code, new.message.as_deref().unwrap_or(message));
             }
         }
     }

@@ -6,10 +6,12 @@ use std::time::Duration;
 use answerable_devdb::{Options, PrivatePostgres};
 use answerable_testkit::{ModelReply, ToolAnswer};
 use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
+use uuid::Uuid;
 
-use crate::harness::{Fits, Server, World};
+use crate::harness::{Fits, Server, With, World};
 use crate::logs::line;
 
 /// A PostgreSQL that can be stopped and started again at the same place.
@@ -104,4 +106,31 @@ async fn a_database_that_goes_away_costs_nothing_but_time() {
     world.start(&agent).await.ended().await.fits(&json!({"final_answer": "Another."}));
     world.client.get("/v1/runs").await.fits(&json!({"data": {"$len": 2}}));
     world.server.stop().await;
+}
+
+#[tokio::test]
+async fn of_many_decisions_none_is_kept_when_the_database_fails_at_one() {
+    let world = World::alone().await;
+    let agent = world.agent(&[world.write("pay").with(json!({"risk": "high"}))]);
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        world.model.script("m", [ModelReply::calls([("pay", json!({}))])]);
+        asked.push(world.start(&agent).await.pending().await);
+    }
+    let second: Uuid = asked[1].rsplit('_').next().and_then(|id| id.parse().ok()).expect("an id");
+    let fail = format!(
+        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'too long' USING ERRCODE = '57014'; END $$;
+         CREATE TRIGGER fail BEFORE UPDATE ON approvals FOR EACH ROW WHEN (OLD.approval_id = '{second}')
+             EXECUTE FUNCTION fail()"
+    );
+    let mut owner = PgConnection::connect(world.database_url()).await.expect("a connection");
+    sqlx::raw_sql(AssertSqlSafe(fail)).execute(&mut owner).await.expect("a trigger");
+    let decide = |id: &String| json!({"approval_id": id, "decision": "deny"});
+    let body = json!({"decisions": asked.iter().map(decide).collect::<Vec<_>>()});
+    world.client.post("/v1/approvals/decisions", &body).await.refused(503, "unavailable");
+    for approval in &asked {
+        let now = world.client.get(&format!("/v1/approvals/{approval}")).await.ok();
+        now.fits(&json!({"status": "pending", "votes": []}));
+    }
 }

@@ -31,6 +31,14 @@ async fn an_owner_who_may_make_roles_is_enough() {
     world.model.script("m", [ModelReply::calls([("pay", json!({}))]), ModelReply::text("Paid.")]);
     let run = world.start(&world.agent(&[world.write("pay")])).await;
     run.ended().await.fits(&json!({"status": "finished"}));
+    // Nothing but the deletion of its tenant takes a record of who did what away, whoever owns the tables.
+    let (brief, client) = world.neighbour(&json!({})).await;
+    client.get("/v1/audit").await.fits(&json!({"data": [{"action": "provider.put"}, {}, {}]}));
+    world.server.operator().delete(&format!("/v1/tenants/{brief}")).await.is(204);
+    let own = world.server.operator().get("/v1/tenants/audit?limit=1").await;
+    own.fits(
+        &json!({"data": [{"action": "tenant.delete", "target": {"id": brief}, "detail": {"audit_seq": 3}}]}),
+    );
     world.server.crash().await;
     run.now().await.fits(&json!({"status": "finished"}));
     // The owner takes away what is old as well, although no table of a tenant shows it a row. Alone: a server that has just

@@ -55,6 +55,35 @@ async fn a_link_decides_once_and_needs_no_key() {
 }
 
 #[tokio::test]
+async fn a_link_opens_nothing_but_its_own_call() {
+    let world = World::shared().await;
+    let (run, receiver, _) = asks(&world).await;
+    let (link, stranger) =
+        (path(&world, &receiver.first_of("approval.requested").await.json()), world.server.stranger());
+    for scope in ["run", "tenant"] {
+        let remember = json!({"scope": scope, "match": "tool"});
+        let wide = json!({"decision": "approve", "remember": remember});
+        stranger.post(&link, &wide).await.refused_at("/remember");
+    }
+    run.waiting().await.fits(&json!({"pending_approvals": [{"votes": []}]}));
+    post(&stranger, &link, "approve")
+        .await
+        .fits(&json!({"status": "approved", "votes": [{"remember": null}]}));
+    run.ended().await.fits(&json!({"status": "finished"}));
+    world.client.get("/v1/grants?include=all").await.fits(&json!({"data": []}));
+    // A grant as a server of before made it by a link.
+    let old = "INSERT INTO grants (tenant_id, grant_id, tool_name, scope, match, created_by, deciders, decider_keys,
+            max_risk)
+        SELECT tenant_id, gen_random_uuid(), 'pay', 'tenant', 'tool', 'link', '{link}', '{NULL}', 'high' FROM runs
+        WHERE run_id = $1 RETURNING true";
+    assert_eq!(world.sql::<bool>(old, &run.id).await, Some(true));
+    let (other, _, _) = asks(&world).await;
+    other.deny("people are asked").await;
+    other.ended().await.fits(&json!({"denied": {"$len": 1}}));
+    assert_eq!(world.tools.effects("pay"), 1);
+}
+
+#[tokio::test]
 async fn a_link_of_a_cancelled_run_has_expired() {
     let world = World::shared().await;
     let (run, receiver, _) = asks(&world).await;

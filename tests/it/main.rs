@@ -3,11 +3,17 @@
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod approval_lives;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod attachments;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod bad_input;
+#[cfg(test)]
+mod broken_policies;
 #[cfg(test)]
 mod budgets;
 #[cfg(test)]
@@ -31,6 +37,8 @@ mod database_away;
 #[cfg(test)]
 mod database_owner;
 #[cfg(test)]
+mod deciders;
+#[cfg(test)]
 mod decision_links;
 #[cfg(test)]
 mod deleting;
@@ -39,7 +47,7 @@ mod deltas;
 #[cfg(test)]
 mod denial;
 #[cfg(test)]
-mod docs_tools;
+mod docs;
 mod evals;
 #[cfg(test)]
 mod exports;
@@ -56,11 +64,15 @@ mod idempotency;
 #[cfg(test)]
 mod imports;
 #[cfg(test)]
+mod inbox;
+#[cfg(test)]
 mod journal;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod link_pages;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
@@ -71,11 +83,15 @@ mod metrics;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
+mod never_open;
+#[cfg(test)]
 mod output;
 #[cfg(test)]
 mod own_pages;
 #[cfg(test)]
 mod pages;
+#[cfg(test)]
+mod policies;
 #[cfg(test)]
 mod pruning;
 #[cfg(test)]
@@ -116,5 +132,7 @@ mod uncertain;
 mod validation;
 #[cfg(test)]
 mod waiting;
+#[cfg(test)]
+mod webhooks;
 #[cfg(test)]
 mod workspaces;

@@ -27,6 +27,7 @@ async fn one_of_everything(world: &World) -> (Run<'_>, Vec<(&'static str, String
     let run = world.client.post("/v1/runs", &body).await.is(201);
     let run = world.run(&run);
     let approval = run.pending().await;
+    let grant = granted(world, &world.agent(&tools[1..])).await;
     let (ledger, artifacts) = (run.list("ledger").await, run.list("artifacts").await);
     let server = json!({"url": world.tools.url("mcp")});
     world.client.put("/v1/mcp_servers/shop", &server).await.ok();
@@ -42,13 +43,23 @@ async fn one_of_everything(world: &World) -> (Run<'_>, Vec<(&'static str, String
         ("ledger_id", id(&ledger[0])),
         ("webhook_id", id(&hook)),
         ("delivery_id", id(&delivery)),
-        ("grant_id", "grt_00000000-0000-7000-8000-000000000000".to_owned()),
+        ("grant_id", grant),
         ("workspace_id", workspace),
         ("path", "a.txt".to_owned()),
         ("number", "1".to_owned()),
         ("name", "shop".to_owned()),
     ];
     (run, ids)
+}
+
+/// A grant, of a run of its own.
+async fn granted(world: &World, agent: &Value) -> String {
+    world.model.script("n", [ModelReply::calls([("pay", json!({}))]), ModelReply::text("Paid.")]);
+    let run = world.start(&agent.clone().with(json!({"model": {"provider": "main", "model": "n"}}))).await;
+    run.decide(&json!({"decision": "approve", "remember": {"scope": "run", "match": "tool"}})).await.ok();
+    run.ended().await;
+    let grants = world.client.get("/v1/grants").await.ok();
+    grants["data"][0]["id"].as_str().expect("an id").to_owned()
 }
 
 /// A path with its ids; `None` where it has none or is the operator's.

@@ -20,6 +20,12 @@ impl Failure {
         Self { message: Some(one_line(&message.to_string())), status: 2 }
     }
 
+    /// The same, where what was asked could not be found out: exit status 2.
+    #[must_use]
+    pub fn undecided(self) -> Self {
+        Self { status: 2, ..self }
+    }
+
     /// All has been said on standard output; only the exit status is left to give.
     #[must_use]
     pub fn silent(status: u8) -> Self {
@@ -57,6 +63,7 @@ mod tests {
     fn a_message_is_one_line() {
         assert_eq!(Failure::new("a\n  b\n").message(), Some("a b"));
         assert_eq!(Failure::misconfigured("x").status(), 2);
+        assert_eq!(Failure::new("x").undecided().status(), 2);
         assert_eq!(Failure::silent(1).message(), None);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -80,8 +80,12 @@ async fn show(Path(id): Path<String>) -> Json<Value> {
     Json(failed)
 }
 
-async fn approvals() -> Json<Value> {
-    Json(json!({"data": [example()], "next_cursor": null}))
+async fn approvals(uri: Uri) -> Json<Value> {
+    let is_of_another = uri.query().is_some_and(|query| query.contains("tool_name=pay"));
+    let wanted = "status=pending&run_id=run_1&tool_name=pay&risk=high&order=expires";
+    assert!(!is_of_another || uri.query() == Some(wanted), "{uri}");
+    let data = if is_of_another { json!([]) } else { json!([example()]) };
+    Json(json!({"data": data, "next_cursor": null}))
 }
 
 async fn approval() -> Json<Value> {
@@ -164,6 +168,8 @@ async fn approvals_are_listed_and_decided_as_shown() {
     let listed = stdout(&answerable(server, &["approve"]).await);
     assert!(listed.starts_with("apr_1  refund: may this call run?\n"), "{listed}");
     assert!(listed.contains(r#"{"order":12345678901234567890}"#), "digits are kept: {listed}");
+    let filters = ["deny", "--run", "run_1", "--tool", "pay", "--risk", "high", "--order", "expires"];
+    assert_eq!(stdout(&answerable(server, &filters).await), "Nothing waits for a decision.\n");
     let decided =
         stdout(&answerable(server, &["approve", "apr_1", "--as", "ann", "--reason", "checked"]).await);
     assert!(decided.ends_with("    → approved\n"), "{decided}");

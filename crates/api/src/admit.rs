@@ -3,6 +3,7 @@
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::{self, BudgetPatch, Budgets};
 use answerable_core::id::{AgentId, RunId, ThreadId};
+use answerable_core::permission::Owner;
 use answerable_core::run::version_of;
 use answerable_store::{NewRun, RunRefused, TenantTx};
 use serde_json::{Map, Value};
@@ -10,6 +11,7 @@ use uuid::Uuid;
 
 use crate::agents;
 use crate::given;
+use crate::policies;
 use crate::problem::Problem;
 use crate::shapes::runs::RunCreate;
 use crate::state::AppState;
@@ -22,6 +24,8 @@ const MAX_CONTEXT: usize = 256 * 1024;
 pub(crate) struct Asker {
     /// Who.
     pub(crate) who: String,
+    /// All who count as having started the run.
+    pub(crate) creators: Vec<String>,
     /// They may raise limits above the agent's.
     pub(crate) is_admin: bool,
 }
@@ -49,6 +53,9 @@ pub(crate) async fn admit(
         None => None,
     };
     let pinned = pin(state, tx, &body).await?;
+    if let Some(policy) = &body.policy {
+        policies::read(policy, Owner::Run, "/policy")?;
+    }
     Ok(NewRun {
         run_id: RunId(Uuid::now_v7()),
         agent: pinned.agent,
@@ -61,6 +68,8 @@ pub(crate) async fn admit(
         metadata: Value::Object(body.metadata),
         trace: caller.context(tx).await?,
         created_by: asker.who,
+        creators: asker.creators,
+        policy: body.policy,
         priority: body.priority,
         not_before: body.not_before,
         deadline: body.deadline,

@@ -28,7 +28,10 @@ pub(crate) async fn read_spec(
     if !faults.is_empty() {
         return Err(refuse(faults));
     }
-    let spec = Registry::compile(spec).map_err(refuse)?.spec;
+    // Schemas are compiled for as long as they take: not where others wait.
+    let compiled = tokio::task::spawn_blocking(move || Registry::compile(spec)).await;
+    let compiled = compiled.map_err(|error| Problem::internal(format!("an agent's schemas: {error}")))?;
+    let spec = compiled.map_err(refuse)?.spec;
     let faults = [
         address_faults(state, &spec),
         shell_faults(&state.config.shell, &spec),

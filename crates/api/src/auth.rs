@@ -3,8 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use answerable_core::audit::{Actor, Origin};
 use answerable_core::id::{KeyId, TenantId};
-use answerable_store::KeyFacts;
+use answerable_store::{KeyFacts, SystemTx, TenantTx, Voter};
 use axum::extract::FromRequestParts;
 use http::header;
 use http::request::Parts;
@@ -13,6 +14,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::key_ring::parse_key;
+use crate::origin;
 use crate::problem::Problem;
 use crate::query;
 use crate::state::AppState;
@@ -78,14 +80,45 @@ pub(crate) struct Tenant<S> {
     pub(crate) key_id: KeyId,
     /// Whether the key has `admin`.
     pub(crate) is_admin: bool,
+    /// What is known of the key.
+    key: Arc<KeyFacts>,
+    /// Whom it may speak for, if it does.
     acting_user: Option<String>,
+    /// Whom it says that it speaks for.
+    said_user: Option<String>,
+    /// Who and from where, as it is written down.
+    pub(crate) origin: Origin,
     scope: PhantomData<S>,
 }
 
 impl<S> Tenant<S> {
+    /// Begins a transaction that does something in the name of who asks.
+    pub(crate) async fn begin(&self, state: &AppState) -> Result<TenantTx, Problem> {
+        origin::begin(state, self.id, &self.origin).await
+    }
+
+    /// Whether the key may also do what `T` stands for.
+    pub(crate) fn may<T: Scope>(&self) -> bool {
+        self.is_admin || T::ANY_OF.iter().any(|scope| self.key.scopes.iter().any(|own| own == scope))
+    }
+
+    /// All who count as having started what is started with this key: the key, and whoever it says that it speaks for. That
+    /// may be said with any key, since it only takes rights away.
+    pub(crate) fn creators(&self) -> Vec<String> {
+        let user = self.said_user.as_ref().map(|user| format!("user:{user}"));
+        std::iter::once(self.key_id.to_string()).chain(user).collect()
+    }
+
     /// Who decides: the user that the key's owner speaks for, or the key itself.
     pub(crate) fn who(&self) -> String {
         self.acting_user.as_ref().map_or_else(|| self.key_id.to_string(), |user| format!("user:{user}"))
+    }
+}
+
+impl Tenant<Decide> {
+    /// Who decides, with which key.
+    pub(crate) fn voter(&self) -> Voter {
+        Voter { by: self.who(), key: Some(self.key_id) }
     }
 }
 
@@ -105,8 +138,11 @@ impl<S: Scope> FromRequestParts<AppState> for Tenant<S> {
         }
         query::check_names(parts)?;
         let speaks_for_others = is_admin || has("approvals:decide");
-        let acting_user = if speaks_for_others { acting_user(parts)? } else { None };
-        Ok(Self { id: facts.tenant_id, key_id: facts.key_id, is_admin, acting_user, scope: PhantomData })
+        let said_user = acting_user(parts)?;
+        let acting_user = said_user.clone().filter(|_| speaks_for_others);
+        let (id, key_id) = (facts.tenant_id, facts.key_id);
+        let origin = origin::note(parts, Actor::Key { key_id, user: acting_user.clone() });
+        Ok(Self { id, key_id, is_admin, key: facts, acting_user, said_user, origin, scope: PhantomData })
     }
 }
 
@@ -121,7 +157,25 @@ fn acting_user(parts: &Parts) -> Result<Option<String>, Problem> {
 
 /// The operator. The first extractor of every handler of theirs.
 #[derive(Debug)]
-pub(crate) struct Operator;
+pub(crate) struct Operator {
+    origin: Origin,
+}
+
+impl Operator {
+    /// Begins a transaction that does something in the operator's name.
+    pub(crate) async fn begin(&self, state: &AppState) -> Result<SystemTx, Problem> {
+        let mut tx = state.store.system().await?;
+        tx.asked_by(self.origin.clone());
+        Ok(tx)
+    }
+
+    /// The same within a tenant. It may be deleted there, so this doesn't hold it.
+    pub(crate) async fn begin_within(&self, state: &AppState, tenant: TenantId) -> Result<TenantTx, Problem> {
+        let mut tx = state.store.tenant(tenant).await?;
+        tx.asked_by(self.origin.clone());
+        Ok(tx)
+    }
+}
 
 impl FromRequestParts<AppState> for Operator {
     type Rejection = Problem;
@@ -135,7 +189,7 @@ impl FromRequestParts<AppState> for Operator {
         });
         if is_it {
             query::check_names(parts)?;
-            return Ok(Self);
+            return Ok(Self { origin: origin::note(parts, Actor::Operator) });
         }
         valid_key(parts, state).await?;
         Err(Problem::forbidden("This is the operator's."))

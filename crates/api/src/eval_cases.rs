@@ -46,6 +46,7 @@ impl Case {
             registry: &registry,
             agent: &agent,
             context: &begin.context,
+            policy: begin.policy.as_ref(),
             max_recoveries: MAX_RECOVERIES,
             first: &begin.first,
             inputs: &begin.inputs,

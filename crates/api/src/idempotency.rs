@@ -1,5 +1,6 @@
 //! Doing things once: the reservation, the effect and the answer of a request share one transaction.
 
+use answerable_core::audit::Origin;
 use answerable_core::id::TenantId;
 use answerable_store::{Kept, KeptAnswer, KeptRequest, KeptTx, SystemTx, TenantTx};
 use axum::extract::{FromRequest, Request};
@@ -7,6 +8,7 @@ use http::HeaderMap;
 use uuid::Uuid;
 
 use crate::body::{self, RequestBody};
+use crate::origin;
 use crate::problem::{Answer, Problem};
 use crate::state::AppState;
 
@@ -19,9 +21,12 @@ pub(crate) struct Once<T> {
     pub(crate) key: OnceKey,
 }
 
-/// What a request is known by when it is sent again.
+/// What a request is known by when it is sent again, and who asks.
 #[derive(Debug, Clone)]
-pub(crate) struct OnceKey(Option<KeptRequest>);
+pub(crate) struct OnceKey {
+    request: Option<KeptRequest>,
+    origin: Origin,
+}
 
 /// Whether a request is new.
 pub(crate) enum Turn<Tx = TenantTx> {
@@ -65,6 +70,15 @@ impl<Tx: KeptTx> First<Tx> {
         self.keep(answer, Some(run_id)).await
     }
 
+    /// The answer to something that was done in part: what was done stays, and the same request again is a new one.
+    pub(crate) async fn answer_for_now(mut self, answer: Answer) -> Result<Answer, Problem> {
+        if let Some(request) = &self.request {
+            self.tx.request_forget(request).await?;
+        }
+        self.tx.commit_all().await?;
+        Ok(answer)
+    }
+
     async fn keep(mut self, answer: Answer, run_id: Option<Uuid>) -> Result<Answer, Problem> {
         if let Some(request) = &self.request {
             self.tx.answer_keep(request, &KeptAnswer { run_id, ..answer.kept() }).await?;
@@ -77,16 +91,18 @@ impl<Tx: KeptTx> First<Tx> {
 impl OnceKey {
     /// Begins a tenant's request.
     pub(crate) async fn begin(&self, state: &AppState, tenant: TenantId) -> Result<Turn, Problem> {
-        self.begin_in(state.store.tenant(tenant).await?).await
+        self.begin_in(origin::begin(state, tenant, &self.origin).await?).await
     }
 
     /// Begins one of the operator's.
     pub(crate) async fn begin_as_operator(&self, state: &AppState) -> Result<Turn<SystemTx>, Problem> {
-        self.begin_in(state.store.system().await?).await
+        let mut tx = state.store.system().await?;
+        tx.asked_by(self.origin.clone());
+        self.begin_in(tx).await
     }
 
     async fn begin_in<Tx: KeptTx>(&self, mut tx: Tx) -> Result<Turn<Tx>, Problem> {
-        let Some(request) = self.0.clone() else { return Ok(Turn::First(First { tx, request: None })) };
+        let Some(request) = self.request.clone() else { return Ok(Turn::First(First { tx, request: None })) };
         match tx.request_begin(&request).await? {
             Kept::New => Ok(Turn::First(First { tx, request: Some(request) })),
             Kept::Answered(answer) => Ok(Turn::Replay(Replay(answer))),
@@ -105,9 +121,12 @@ impl<T: RequestBody> FromRequest<AppState> for Once<T> {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let route = format!("{} {}", request.method(), request.uri().path());
         let key = key_of(request.headers());
+        // Who asks is the first thing that is looked at.
+        let origin = request.extensions().get::<Origin>().cloned();
+        let origin = origin.ok_or_else(|| Problem::internal(format!("nobody asks for {route}")))?;
         let read = body::read::<T>(request, state.config.max_body_bytes).await?;
         let request = key?.map(|key| KeptRequest { route, key, hash: read.hash });
-        Ok(Self { body: read.body, key: OnceKey(request) })
+        Ok(Self { body: read.body, key: OnceKey { request, origin } })
     }
 }
 

@@ -17,8 +17,11 @@ mod idempotency;
 mod journal;
 mod key_ring;
 mod limits;
+mod origin;
 mod page;
 mod path;
+mod policies;
+mod policy_check;
 mod preconditions;
 mod prefer;
 mod problem;
@@ -33,5 +36,6 @@ mod state;
 mod trace_parent;
 mod watch;
 
+pub use origin::Peer;
 pub use router::{operations, router};
 pub use state::{AddressRule, ApiConfig, AppState, Metrics, ShellRule};

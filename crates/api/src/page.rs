@@ -30,6 +30,11 @@ pub(crate) struct List<T> {
 }
 
 impl Page {
+    /// Rows that it has at most.
+    pub(crate) fn size(&self) -> usize {
+        usize::try_from(self.limit).unwrap_or(usize::MAX)
+    }
+
     /// Rows to ask the store for: one more than is shown tells whether there is a next page.
     pub(crate) fn fetch(&self) -> i64 {
         self.limit + 1
@@ -69,9 +74,8 @@ impl Page {
         place: impl Fn(&R) -> String,
         show: impl FnMut(R) -> T,
     ) -> Result<Answer, Problem> {
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let more = rows.len() > limit;
-        rows.truncate(limit);
+        let more = rows.len() > self.size();
+        rows.truncate(self.size());
         let last = rows.last().filter(|_| more).map(place);
         self.answer_with_next(list, rows, last, show)
     }

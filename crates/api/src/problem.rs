@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
-pub(crate) use answer::{Answer, attachment, nothing_left, page};
+pub(crate) use answer::{Answer, attachment, nothing_left, page, problem_page};
 
 /// Codes of problems (contract, "Errors").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,6 +196,23 @@ impl Problem {
     pub(crate) fn after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);
         self
+    }
+
+    /// Whether it is the server's own fault, or what is stored makes no sense.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.code == Code::Internal
+    }
+
+    /// Whether it is the server's own fault, or the database's.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.code, Code::Internal | Code::Unavailable)
+    }
+
+    /// What it says to people.
+    pub(crate) fn said(&self) -> String {
+        let faults = self.errors.iter().map(|fault| format!("{} {}.", fault.pointer, fault.message));
+        let said: Vec<String> = self.detail.iter().cloned().chain(faults).collect();
+        if said.is_empty() { format!("{}.", self.code.words().2) } else { said.join(" ") }
     }
 
     /// Its status as a number, for results within a body.

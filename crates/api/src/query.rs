@@ -27,6 +27,11 @@ impl Params {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
 
+    /// An id. What can't be one is no fault of a filter: nothing has it.
+    pub(crate) fn id<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, T::Err> {
+        self.get(name).map(str::parse).transpose()
+    }
+
     /// A whole number within a range.
     pub(crate) fn integer(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Problem> {
         let Some(text) = self.get(name) else { return Ok(None) };

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::Budgets;
-use answerable_core::field_error;
 use answerable_core::id::{AgentId, RunId};
 use answerable_core::json::canonical;
-use answerable_core::permission::{CompiledPolicy, Owner, Policy};
+use answerable_core::permission::{CompiledPolicy, Owner};
 use answerable_core::registry::Registry;
 use answerable_core::replay::{
     Changes, Difference, Recording, Replayed, Rules, Under, Unplayable, first_difference, replay,
@@ -21,6 +20,7 @@ use uuid::Uuid;
 
 use crate::admit;
 use crate::agents;
+use crate::policies;
 use crate::problem::Problem;
 use crate::shapes::replays::ReplayRequest;
 use crate::state::AppState;
@@ -29,6 +29,8 @@ use crate::state::AppState;
 pub(crate) struct Wanted {
     /// Who.
     pub(crate) by: String,
+    /// All who count as having started it, beside those who started the other one.
+    pub(crate) creators: Vec<String>,
     /// Where its trace hangs.
     pub(crate) trace: TraceContext,
     /// It is held as long as the run is being played.
@@ -42,6 +44,8 @@ struct Plan {
     agent: Option<(AgentSpec, String)>,
     /// What is judged beside the agent's policy, where anything is judged again.
     policy: Option<CompiledPolicy>,
+    /// The policy that the run was started with, where anything is judged again.
+    run_policy: Option<CompiledPolicy>,
     context: Value,
     budgets: Budgets,
     /// Calls are judged again.
@@ -74,6 +78,7 @@ pub(crate) async fn played(
     let (replayed, difference) = played?;
     let spec_hash = plan.agent.map_or_else(|| plan.base.spec_hash.clone(), |(_, hash)| hash);
     let (context, trace, created_by) = (plan.context, wanted.trace, wanted.by);
+    let creators = plan.base.creators.iter().cloned().chain(wanted.creators).collect();
     let new = NewReplay {
         run_id: new_id,
         agent,
@@ -82,6 +87,7 @@ pub(crate) async fn played(
         metadata,
         trace,
         created_by,
+        creators,
         replayed,
         difference,
     };
@@ -113,25 +119,27 @@ async fn plan(
         || body.policy.is_some()
         || canonical(&context) != canonical(&base.recorded.begin.context);
     let policy = match body.policy {
-        Some(policy) => Some(compiled(policy)?),
+        Some(policy) => Some(policies::read(&policy, Owner::Tenant, "/policy")?),
         None if judges => tenants_own(tx).await?,
         None => None,
     };
-    Ok(Plan { base, agent, policy, context, budgets, judges })
-}
-
-fn compiled(policy: Value) -> Result<CompiledPolicy, Problem> {
-    let read: Policy =
-        field_error::read(policy).map_err(|fault| Problem::invalid(vec![fault.under("/policy")]))?;
-    CompiledPolicy::compile(&read, Owner::Tenant)
-        .map_err(|faults| Problem::invalid(faults.into_iter().map(|fault| fault.under("/policy")).collect()))
+    let run_policy = if judges { runs_own(&base)? } else { None };
+    Ok(Plan { base, agent, policy, run_policy, context, budgets, judges })
 }
 
 /// The tenant's policy as it is now.
 async fn tenants_own(tx: &mut TenantTx) -> Result<Option<CompiledPolicy>, Problem> {
-    let Some((_, policy)) = tx.policy_fetch().await? else { return Ok(None) };
-    let compiled = CompiledPolicy::compile(&policy, Owner::Tenant);
-    compiled.map(Some).map_err(|faults| Problem::internal(format!("the tenant's policy: {faults:?}")))
+    let Some(row) = tx.policy_row().await? else { return Ok(None) };
+    let policy = policies::stored(row.policy, Owner::Tenant);
+    policy
+        .map(|policy| Some(policy.numbered(row.version)))
+        .map_err(|fault| Problem::internal(format!("the tenant's policy: {fault}")))
+}
+
+/// The policy that the run was started with.
+fn runs_own(base: &ReplayBase) -> Result<Option<CompiledPolicy>, Problem> {
+    let policy = base.recorded.begin.policy.clone().map(|policy| policies::stored(policy, Owner::Run));
+    policy.transpose().map_err(|fault| Problem::internal(format!("the run's policy: {fault}")))
 }
 
 impl Plan {
@@ -147,7 +155,12 @@ impl Plan {
             journal: &self.base.recorded.journal,
         };
         let other = self.agent.as_ref().map(|(spec, _)| compile(spec.clone())).transpose()?;
-        let rules = Rules { tenant: self.policy.as_ref(), context: &self.context };
+        let rules = Rules {
+            tenant: self.policy.as_ref(),
+            run: self.run_policy.as_ref(),
+            creators: &self.base.creators,
+            context: &self.context,
+        };
         let changes = Changes {
             registry: other.as_ref().unwrap_or(&registry),
             budgets: &self.budgets,

@@ -81,6 +81,8 @@ ids! {
     MessageId = "msg";
     /// A remembered approval.
     GrantId = "grt";
+    /// An entry of the record of who did what.
+    AuditId = "aud";
     /// A workspace.
     WorkspaceId = "wsp";
 }

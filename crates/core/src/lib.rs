@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod attachments;
+pub mod audit;
 pub mod budget;
 pub mod catalog;
 pub mod context;

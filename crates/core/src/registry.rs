@@ -96,6 +96,12 @@ impl Registry {
         self.spec.tools.iter().find(|tool| tool.name == name)
     }
 
+    /// Its version: the hash of all that it is. An approval is of one version of a tool.
+    pub fn tool_version(&self, name: &str) -> Option<String> {
+        let said = serde_json::to_value(self.tool(name)?).unwrap_or_default();
+        Some(crate::json::sha256_hex(crate::json::canonical(&said).as_bytes()))
+    }
+
     /// What the model is offered.
     pub fn offers(&self) -> Vec<ToolOffer> {
         let offer = |tool: &ToolSpec| ToolOffer {

@@ -1,12 +1,16 @@
 //! JSON Schemas from outside: compiled once, judged as written, never fetched from anywhere.
 
+use std::fmt::{self, Write as _};
+
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
-use crate::FieldError;
+use crate::{FieldError, text};
 
 /// Most findings that one judgement reports; more help nobody to mend a call.
 const MAX_FINDINGS: usize = 8;
+/// Characters of one finding.
+const LONGEST_FINDING: usize = 300;
 /// Bytes that one compiled pattern may take.
 const PATTERN_BYTES: usize = 1 << 20;
 /// Bytes that the text of one schema may have.
@@ -37,7 +41,7 @@ impl Schema {
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
             .build(schema)
             .map(Self)
-            .map_err(|error| FieldError::new(error.instance_path().to_string(), short(&error.to_string())))
+            .map_err(|error| FieldError::new(error.instance_path().to_string(), short(&error)))
     }
 
     /// Whether `instance` fits.
@@ -50,7 +54,7 @@ impl Schema {
         self.0
             .iter_errors(instance)
             .take(MAX_FINDINGS)
-            .map(|error| FieldError::new(error.instance_path().to_string(), short(&error.to_string())))
+            .map(|error| FieldError::new(error.instance_path().to_string(), short(&error)))
             .collect()
     }
 }
@@ -78,10 +82,29 @@ fn outside_reference(schema: &Value, at: &str) -> Option<FieldError> {
     }
 }
 
-/// An error's text without the whole instance in it, should that be long.
-fn short(text: &str) -> String {
-    let head = crate::text::head(text, 300);
-    if head.len() < text.len() { format!("{head}…") } else { text.to_owned() }
+/// An error's text without the whole instance in it, should that be long: it is written no further than it is kept.
+fn short(error: &impl fmt::Display) -> String {
+    let mut head = Head { text: String::new(), room: LONGEST_FINDING };
+    if write!(head, "{error}").is_err() {
+        head.text.push('…');
+    }
+    head.text
+}
+
+/// Takes the beginning of a text, then refuses more.
+struct Head {
+    text: String,
+    /// Characters that it takes still.
+    room: usize,
+}
+
+impl fmt::Write for Head {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let kept = text::head(part, self.room);
+        self.text.push_str(kept);
+        self.room -= text::chars(kept);
+        if kept.len() < part.len() { Err(fmt::Error) } else { Ok(()) }
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +121,24 @@ mod tests {
         }
         assert!(Schema::compile(&json!({"$ref": "#/$defs/a", "$defs": {"a": {}}})).is_ok());
         assert!(Schema::compile(&json!({"enum": [{"$ref": "not a reference"}]})).is_ok());
+    }
+
+    #[test]
+    fn findings_are_written_no_further_than_they_are_kept() {
+        struct Endless;
+        impl fmt::Display for Endless {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                loop {
+                    f.write_str("é and ")?;
+                }
+            }
+        }
+        assert_eq!(text::chars(&short(&Endless)), LONGEST_FINDING + 1);
+        assert_eq!(short(&"é".repeat(LONGEST_FINDING)), "é".repeat(LONGEST_FINDING));
+        let schema = Schema::compile(&json!({"type": "object"})).expect("schema");
+        let long = json!(vec!["x"; 10_000]);
+        let found = schema.findings(&long);
+        assert!(found[0].message.ends_with('…') && text::chars(&found[0].message) == LONGEST_FINDING + 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Pauses after each failed try, about a day in all.
 const PAUSES_S: [u64; 8] = [5, 30, 120, 600, 3_600, 10_800, 28_800, 43_200];
 /// Longest pause that an endpoint may ask for.
-const LONGEST: Duration = Duration::from_secs(43_200);
+pub(crate) const LONGEST: Duration = Duration::from_secs(43_200);
 
 /// The pause after try number `tries` (from 1) failed; `None`: no more. `asked` is what `Retry-After` said; `spread` in
 /// 0.0..1.0 moves the pause by up to a fifth either way.

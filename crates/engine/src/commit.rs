@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use answerable_core::id::{ApprovalId, CallId};
 use answerable_core::message::{Message, place};
-use answerable_core::run::{ApprovalKind, Command, Event, Record, RunState, inputs_after, outstanding};
+use answerable_core::run::{
+    ApprovalKind, Call, Command, Event, EventType, Record, RunState, Stage, inputs_after, outstanding,
+};
 use answerable_ports::commit::{Commit, CommitOutcome, InboundBody, Release};
 use answerable_ports::{Inbound, StoreError};
 use serde_json::Value;
@@ -55,6 +57,7 @@ impl Session {
                     Release::Park { .. } | Release::End => return Settled::Released,
                 },
                 Ok(CommitOutcome::InboxFirst(inbound)) => self.receive(inbound).await,
+                Ok(CommitOutcome::RulesChanged) => self.judge_again().await,
                 Ok(CommitOutcome::LeaseLost) => return Settled::Gone,
                 Ok(CommitOutcome::KeyTaken(call)) => self.key_was_taken(call),
                 Err(error) if broken => {
@@ -113,6 +116,9 @@ impl Session {
             let mut event = cause.event.clone();
             if let Event::ModelReplied { more_input, .. } = &mut event {
                 *more_input = !self.steers.is_empty() && !draft.steered;
+            }
+            if let Event::Recovered { unsent, .. } = &mut event {
+                unsent.extend(begun(&self.state, &draft.state));
             }
             draft.consumed.extend(cause.inbox);
             if draft.apply(self, event) {
@@ -201,14 +207,19 @@ impl Session {
         }
     }
 
-    /// Inputs of the calls that people are asked about.
+    /// Inputs of the calls that people are asked about, for the first time or again.
     fn asked_inputs(&self, draft: &Draft) -> Vec<(ApprovalId, Value)> {
         let inputs = inputs_after(&self.inputs, &draft.records);
-        let asked = draft.records.iter().filter_map(|record| match record {
-            Record::ApprovalOpened(row) if row.kind != ApprovalKind::Budget => Some((row.id, row.call?)),
+        let opened = draft.records.iter().filter_map(|record| match record {
+            Record::ApprovalOpened(row) => Some(&**row),
             _ => None,
         });
-        asked.filter_map(|(id, call)| inputs.get(&call).map(|input| (id, input.clone()))).collect()
+        let reminded = draft.state.open_approvals.iter().map(|open| &open.row);
+        let asked = opened.chain(reminded.filter(|row| is_reminded(&draft.records, row.id)));
+        asked
+            .filter(|row| row.kind != ApprovalKind::Budget)
+            .filter_map(|row| Some((row.id, inputs.get(&row.call?)?.clone())))
+            .collect()
     }
 
     /// The draft is true now.
@@ -226,4 +237,19 @@ impl Session {
         self.seq += 1;
         self.causes.clear();
     }
+}
+
+/// Whether people hear again of what they are asked.
+fn is_reminded(records: &[Record], approval: ApprovalId) -> bool {
+    records.iter().any(|record| {
+        matches!(record, Record::Event { kind: EventType::ApprovalReminder | EventType::ApprovalExpiring, data, .. }
+            if data["approval_id"] == approval.to_string())
+    })
+}
+
+/// Calls that begin with what is being committed: whoever died before had not sent them.
+fn begun<'s>(committed: &'s RunState, draft: &'s RunState) -> impl Iterator<Item = CallId> + use<'s> {
+    let is_out = |call: &&Call| matches!(call.stage, Stage::Out { .. });
+    let was_out = move |id: CallId| committed.call(id).as_ref().is_some_and(is_out);
+    draft.calls.iter().filter(is_out).map(|call| call.id).filter(move |id| !was_out(*id))
 }

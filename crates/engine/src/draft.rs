@@ -8,8 +8,8 @@ use answerable_core::id::{CallId, LedgerId};
 use answerable_core::ledger::Outcome;
 use answerable_core::registry::Registry;
 use answerable_core::run::{
-    ChildEnd, Event, Reconciliation, Record, RunState, Stage, Status, Transition, inputs_after, next_due,
-    outstanding, step,
+    CallVerdict, ChildEnd, Event, Reconciliation, Record, RunState, Stage, Status, Transition, inputs_after,
+    next_due, outstanding, step,
 };
 use answerable_core::tool::{Attempt, ErrorCode, Output};
 use answerable_core::trace::{Span, Told, spans};
@@ -93,6 +93,11 @@ impl Draft {
             Event::ChildEnded { call, end, .. } => {
                 self.close_child(committed, *call, end);
                 self.artifacts.extend(cause.artifacts.iter().cloned());
+            }
+            // Its row says that it was approved; it is of no use any more.
+            Event::CallDecided { approval: Some(approval_id), verdict: CallVerdict::Approved(_), .. } => {
+                let reason = "the run ended before it could be used".into();
+                self.records.push(Record::ApprovalVoid { approval_id: *approval_id, reason });
             }
             Event::Recovered { .. } => self.orphans = true,
             _ => {}

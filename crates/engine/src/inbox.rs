@@ -1,21 +1,18 @@
 //! What came in from outside, as events. Nothing is taken on trust: an approval is judged again before it is used.
 
+use answerable_core::Millis;
 use answerable_core::agent::OutputSpec;
-use answerable_core::id::{ArtifactId, CallId};
+use answerable_core::id::{ApprovalId, ArtifactId, CallId};
 use answerable_core::json::input_hash;
-use answerable_core::permission::{CallFacts, CompiledPolicy, Judgement, Owner, judge};
-use answerable_core::registry::Registry;
 use answerable_core::run::{Approval, CallVerdict, ChildEnd, Event, Submitted, idempotency_key};
 use answerable_core::tool::Output;
-use answerable_ports::StoreError;
 use answerable_ports::commit::{DecisionWord, Inbound, InboundBody, StoredArtifact};
-use answerable_ports::store::Rules;
 use bytes::Bytes;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::env::Env;
-use crate::session::{Cause, RunFacts, Session, patiently};
+use crate::rules::rules;
+use crate::session::{Cause, Session, patiently};
 
 impl Session {
     /// Looks for what came in since the last look.
@@ -72,11 +69,20 @@ impl Session {
                 let end = ChildEnd { status, reason, output, used, ran_ms, effect };
                 Event::ChildEnded { at, call: call_id, end: Box::new(end) }
             }
-            InboundBody::Decided { call_id, decision, input, content, reason, by, .. } => {
+            InboundBody::Decided {
+                approval_id,
+                call_id,
+                decision,
+                input,
+                content,
+                reason,
+                by,
+                at: given_at,
+            } => {
                 let verdict = match decision {
                     DecisionWord::Deny => CallVerdict::Denied,
                     DecisionWord::Approve => {
-                        CallVerdict::Approved(Box::new(self.approval(call_id, input).await))
+                        CallVerdict::Approved(Box::new(self.approval(approval_id, call_id, input, at).await))
                     }
                     DecisionWord::Answer => {
                         let (output, whole) = self.limited(call_id, &content.unwrap_or_default());
@@ -84,7 +90,8 @@ impl Session {
                         CallVerdict::Answered(output)
                     }
                 };
-                Event::CallDecided { at, call: call_id, verdict, by, reason }
+                let approval = Some(approval_id);
+                Event::CallDecided { at, call: call_id, approval, verdict, by, reason, given_at }
             }
         };
         Cause { event, artifacts, inbox: Some(item.number) }
@@ -101,18 +108,26 @@ impl Session {
     }
 
     /// The approval as it is used: with the edited input, judged by the policies of this moment.
-    async fn approval(&self, call_id: CallId, edited: Option<Value>) -> Approval {
+    async fn approval(
+        &self,
+        approval_id: ApprovalId,
+        call_id: CallId,
+        edited: Option<Value>,
+        at: Millis,
+    ) -> Approval {
         let tool_name = self.state.call(call_id).map(|call| call.tool_name.clone()).unwrap_or_default();
-        let input = edited.clone().or_else(|| self.inputs.get(&call_id).cloned()).unwrap_or_default();
-        let hash = input_hash(&input);
-        let judged_again = judged(&self.env, &self.facts, &self.registry, &tool_name, &input, &hash).await;
+        let gate = rules(&self.env, &self.facts).await;
+        let input = edited.as_ref().or_else(|| self.inputs.get(&call_id));
+        let judgement = self.judgement(&gate, &tool_name, input, at);
+        let held = gate.held(judgement, approval_id, at);
         let edited = edited.map(|input| {
             // The key was found sound when the edit was taken; failing that, the call's own id is one.
             let key = idempotency_key(&self.registry, &self.facts.context, &tool_name, &input, call_id);
             let key = key.map_or_else(|_| call_id.to_string(), |(key, _)| key);
+            let hash = input_hash(&input);
             (input, hash, key)
         });
-        Approval { judged_again, edited }
+        Approval { judged_again: held.judgement, deciders: Some(held.deciders), stands: held.stands, edited }
     }
 }
 
@@ -127,57 +142,4 @@ pub(crate) fn limited(content: &str, spec: &OutputSpec, call_id: CallId) -> (Out
         content: Bytes::copy_from_slice(content.as_bytes()),
     });
     (output, whole)
-}
-
-/// The gate's verdict at this moment. If the tenant's policy can't be read, the call doesn't run.
-pub(crate) async fn judged(
-    env: &Env,
-    facts: &RunFacts,
-    registry: &Registry,
-    tool_name: &str,
-    input: &Value,
-    input_hash: &str,
-) -> Judgement {
-    let rules = rules(env, facts).await;
-    judged_by(env, &rules, facts, registry, tool_name, input, input_hash)
-}
-
-/// What the gate judges by: the tenant's policy, ready to judge, and the run's grants.
-pub(crate) struct Gate {
-    tenant: Result<Option<CompiledPolicy>, String>,
-    grants: Vec<answerable_core::permission::Grant>,
-}
-
-pub(crate) async fn rules(env: &Env, facts: &RunFacts) -> Gate {
-    let read: Result<Rules, StoreError> =
-        patiently(|| env.store.rules(facts.lease, facts.thread_id, facts.agent_id)).await;
-    match read {
-        Err(error) => Gate { tenant: Err(error.to_string()), grants: Vec::new() },
-        Ok(rules) => {
-            let compiled =
-                rules.tenant_policy.map(|policy| CompiledPolicy::compile(&policy, Owner::Tenant)).transpose();
-            let tenant = compiled.map_err(|faults| faults.into_iter().map(|fault| fault.message).collect());
-            Gate { tenant, grants: rules.grants }
-        }
-    }
-}
-
-pub(crate) fn judged_by(
-    env: &Env,
-    gate: &Gate,
-    facts: &RunFacts,
-    registry: &Registry,
-    tool_name: &str,
-    input: &Value,
-    input_hash: &str,
-) -> Judgement {
-    let Some(tool) = registry.tool(tool_name) else { return Judgement::denied("there is no such tool") };
-    let call = CallFacts { tool_name, risk: tool.risk, input, input_hash, context: &facts.context };
-    match &gate.tenant {
-        Ok(tenant) => judge(&registry.policy, tenant.as_ref(), &gate.grants, &call, env.now()),
-        Err(why) => {
-            tracing::error!(%why, "the tenant's policy can't be judged; calls are denied");
-            Judgement::denied("the tenant's policy can't be judged")
-        }
-    }
 }

@@ -18,6 +18,7 @@ mod observed;
 mod perform;
 mod place;
 mod registries;
+mod rules;
 mod scheduler;
 mod session;
 mod summary_call;

@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use crate::attachments;
 use crate::env::{Env, jitter};
-use crate::inbox::{judged_by, rules};
 use crate::lease::Hold;
+use crate::rules::{judged_by, rules};
 use crate::session::{RunFacts, Session, find_target};
 use crate::summary_call::Unheard;
 
@@ -173,11 +173,11 @@ impl ModelCall {
 
     async fn judged_calls(&self, calls: Vec<ReadCall>) -> Vec<NewCall> {
         let gate = rules(&self.env, &self.facts).await;
-        let (registry, context) = (&*self.registry, &self.facts.context);
+        let (registry, context, at) = (&*self.registry, &self.facts.context, self.env.now());
         let judged = |call: ReadCall| {
             NewCall::of(registry, context, call, MessageId(Uuid::now_v7()), |call| {
                 let (name, input, hash) = (&call.tool_name, &call.input, &call.input_hash);
-                judged_by(&self.env, &gate, &self.facts, registry, name, input, hash)
+                judged_by(&gate, &self.facts, registry, name, input, hash, at)
             })
         };
         calls.into_iter().map(judged).collect()

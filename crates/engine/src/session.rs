@@ -138,8 +138,9 @@ impl Session {
             step_began: None,
             places: TaskTracker::new(),
         };
-        session.begin(claimed).await?;
+        // First, so that times don't go back: what came in is dealt with before why the run was claimed.
         session.receive(loaded.inbox).await;
+        session.begin(claimed).await?;
         Ok(session)
     }
 

@@ -53,6 +53,9 @@ pub struct Case {
     /// The run's own limits.
     #[serde(default)]
     pub budgets: Option<Map<String, Value>>,
+    /// The run's own policy.
+    #[serde(default)]
+    pub policy: Option<Map<String, Value>>,
     /// The agent, as the API takes it; `name`, `instructions` and `model` may be left out.
     pub agent: Map<String, Value>,
     /// What the model says.

@@ -35,6 +35,7 @@ pub fn case_of(export: Value, name: Option<&str>, form: Form) -> Result<String, 
     put("input", Some(parts::input(&case)));
     put("context", case.context.clone().filter(|context| !context.is_empty()).map(Value::Object));
     put("budgets", agent::own_budgets(&case));
+    put("policy", case.policy.clone().map(Value::Object));
     put("agent", Some(agent::brief(&case.agent)));
     put("model", Some(parts::model(&case)));
     put("tools", parts::tools(&case));

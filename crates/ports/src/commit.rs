@@ -80,6 +80,8 @@ pub enum CommitOutcome {
     LeaseLost,
     /// Nothing is written: another call took this call's business key first.
     KeyTaken(CallId),
+    /// Nothing is written: calls would begin that were judged by other rules than those of this moment.
+    RulesChanged,
 }
 
 /// Something that came in from outside for a run, in the order `number`.
@@ -128,6 +130,9 @@ pub enum InboundBody {
         reason: Option<String>,
         /// Who.
         by: String,
+        /// When; `None` in older rows.
+        #[serde(default)]
+        at: Option<Millis>,
     },
     /// A person settled an uncertain effect; the ledger has it already.
     Settled {

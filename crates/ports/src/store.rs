@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use answerable_core::Millis;
 use answerable_core::agent::{AgentSpec, ToolSpec};
-use answerable_core::id::{AgentId, ArtifactId, CallId, LedgerId, RunId, TenantId, WorkspaceId};
+use answerable_core::id::{AgentId, ApprovalId, ArtifactId, CallId, LedgerId, RunId, TenantId, WorkspaceId};
 use answerable_core::ledger::Outcome;
 use answerable_core::message::Message;
 use answerable_core::permission::{Grant, Policy};
@@ -127,10 +127,27 @@ pub enum Wake {
 /// What the gate judges by at this moment, beside the agent.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
+    /// Their number; it rises with every change that may forbid what was allowed.
+    pub number: i64,
     /// The tenant's policy, and its version.
-    pub tenant_policy: Option<Policy>,
+    pub tenant_policy: Option<(i32, Policy)>,
+    /// The policy that the run was started with.
+    pub run_policy: Option<Policy>,
+    /// Who started the run: a key, and whoever it spoke for.
+    pub creators: Vec<String>,
     /// Remembered approvals that cover the run.
     pub grants: Vec<Grant>,
+    /// Who approved what, of the run's approvals that are given and not used up: those whose keys are valid still.
+    pub deciders: BTreeMap<ApprovalId, Vec<Decider>>,
+}
+
+/// Somebody who approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decider {
+    /// Who.
+    pub by: String,
+    /// Their word counts until then: their key expires.
+    pub until: Option<Millis>,
 }
 
 /// The engine's side of the store. Cross-tenant only where a lease isn't there yet.

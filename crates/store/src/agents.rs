@@ -1,10 +1,11 @@
 //! Agents and their versions. What an agent is stands once for each content, whoever names it.
 
 use answerable_core::agent::AgentSpec;
+use answerable_core::audit::Action;
 use answerable_core::id::AgentId;
 use answerable_core::json;
 use chrono::{DateTime, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::store_error;
@@ -121,7 +122,12 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         let row = self.agent_fetch(AgentId(agent), Some(version)).await?;
-        row.ok_or_else(|| StoreError::Broken("an agent is gone in the transaction that made it".into()))
+        let row =
+            row.ok_or_else(|| StoreError::Broken("an agent is gone in the transaction that made it".into()))?;
+        let action = if version == 1 { Action::AgentCreate } else { Action::AgentUpdate };
+        let detail = json!({"name": row.spec.get("name"), "version": version, "spec_hash": hash});
+        self.act(action, AgentId(agent), detail);
+        Ok(row)
     }
 
     /// An agent in its newest version, or in the one asked for.
@@ -202,14 +208,27 @@ impl TenantTx {
     /// # Errors
     /// The database is away.
     pub async fn agent_archive(&mut self, agent: AgentId) -> Result<bool> {
-        let done = sqlx::query!(
-            "UPDATE agents SET archived_at = coalesce(archived_at, now()) WHERE tenant_id = $1 AND agent_id = $2",
+        let row = sqlx::query!(
+            "SELECT version, archived_at FROM agents WHERE tenant_id = $1 AND agent_id = $2 FOR UPDATE",
+            self.tenant(),
+            agent.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)?;
+        let Some(row) = row else { return Ok(false) };
+        if row.archived_at.is_some() {
+            return Ok(true);
+        }
+        sqlx::query!(
+            "UPDATE agents SET archived_at = now() WHERE tenant_id = $1 AND agent_id = $2",
             self.tenant(),
             agent.0,
         )
         .execute(self.conn())
         .await
         .map_err(store_error)?;
-        Ok(done.rows_affected() > 0)
+        self.act(Action::AgentArchive, agent, json!({"version": row.version}));
+        Ok(true)
     }
 }

@@ -20,6 +20,10 @@ pub struct ApprovalRecord {
     pub ord: i64,
     /// Run.
     pub run_id: Uuid,
+    /// The run's stored agent, if it has one.
+    pub agent_id: Option<Uuid>,
+    /// The run's thread.
+    pub thread_id: Option<Uuid>,
     /// The call it is about; none for a budget.
     pub call_id: Option<Uuid>,
     /// Step.
@@ -28,12 +32,14 @@ pub struct ApprovalRecord {
     pub kind: String,
     /// Tool.
     pub tool_name: Option<String>,
-    /// The model's own input of the call.
+    /// The input that people are asked about: the model's own, or, where they are asked anew, what a person made of it.
     pub input: Option<Value>,
     /// What a person put in its place.
     pub edited_input: Option<Value>,
     /// Hash of the input it is bound to.
     pub input_hash: Option<String>,
+    /// Hash of the tool as it was when they were asked; none in older rows.
+    pub tool_version: Option<String>,
     /// The tool's risk.
     pub risk: Option<String>,
     /// Why people are asked.
@@ -42,7 +48,9 @@ pub struct ApprovalRecord {
     pub status: String,
     /// Different deciders that it takes.
     pub required: i32,
-    /// Votes so far: `{decision, by, at, of}`; `of` says for which input or answer.
+    /// Whoever started the run may approve, too.
+    pub self_approval: bool,
+    /// Votes so far: `{decision, by, at, of, key}`; `of` says for which input or answer.
     pub votes: Value,
     /// `approve`, `deny` or `answer`, once it is decided.
     pub decision: Option<String>,
@@ -54,50 +62,17 @@ pub struct ApprovalRecord {
     pub decided_at: Option<DateTime<Utc>>,
     /// Who decided.
     pub decided_by: Option<String>,
-}
-
-/// Which approvals to list.
-#[derive(Debug, Clone, Default)]
-pub struct ApprovalFilter {
-    /// With this status.
-    pub status: Option<String>,
-    /// Of this run.
-    pub run_id: Option<RunId>,
+    /// When the call began by it.
+    pub used_at: Option<DateTime<Utc>>,
+    /// When it was found that it can't be used any more.
+    pub voided_at: Option<DateTime<Utc>>,
+    /// What had changed.
+    pub void_reason: Option<String>,
+    /// The void approval of the same call in whose place people were asked anew.
+    pub replaces: Option<Uuid>,
 }
 
 impl TenantTx {
-    /// Approvals of all runs, newest first, before place `before`.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn approval_list(
-        &mut self,
-        filter: &ApprovalFilter,
-        before: Option<i64>,
-        limit: i64,
-    ) -> Result<Vec<ApprovalRecord>> {
-        let tenant = self.tenant();
-        sqlx::query_as!(
-            ApprovalRecord,
-            r#"SELECT a.approval_id, a.ord, a.run_id, a.call_id, a.step, a.kind, a.tool_name,
-                   CASE WHEN a.kind = 'tool_call' THEN coalesce(c.original_input, c.input) ELSE c.input END AS input,
-                   a.edited_input, a.input_hash, a.risk, a.reason, a.status, a.required, a.votes, a.decision,
-                   a.expires_at, a.created_at, a.decided_at, a.decided_by
-               FROM approvals a LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.call_id = a.call_id
-               WHERE a.tenant_id = $1 AND ($2::text IS NULL OR a.status = $2) AND ($3::uuid IS NULL OR a.run_id = $3)
-                   AND ($4::bigint IS NULL OR a.ord < $4)
-               ORDER BY a.ord DESC LIMIT $5"#,
-            tenant,
-            filter.status,
-            filter.run_id.map(|id| id.0),
-            before,
-            limit,
-        )
-        .fetch_all(self.conn())
-        .await
-        .map_err(store_error)
-    }
-
     /// All that a run asked for, oldest first, after place `after`.
     ///
     /// # Errors
@@ -109,15 +84,8 @@ impl TenantTx {
         limit: i64,
     ) -> Result<Vec<ApprovalRecord>> {
         let tenant = self.tenant();
-        sqlx::query_as!(
-            ApprovalRecord,
-            r#"SELECT a.approval_id, a.ord, a.run_id, a.call_id, a.step, a.kind, a.tool_name,
-                   CASE WHEN a.kind = 'tool_call' THEN coalesce(c.original_input, c.input) ELSE c.input END AS input,
-                   a.edited_input, a.input_hash, a.risk, a.reason, a.status, a.required, a.votes, a.decision,
-                   a.expires_at, a.created_at, a.decided_at, a.decided_by
-               FROM approvals a LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.call_id = a.call_id
-               WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.ord > $3
-               ORDER BY a.ord LIMIT $4"#,
+        let ids = sqlx::query_scalar!(
+            "SELECT approval_id FROM approvals WHERE tenant_id = $1 AND run_id = $2 AND ord > $3 ORDER BY ord LIMIT $4",
             tenant,
             run_id.0,
             after,
@@ -125,7 +93,8 @@ impl TenantTx {
         )
         .fetch_all(self.conn())
         .await
-        .map_err(store_error)
+        .map_err(store_error)?;
+        self.approval_fetch_all(&ids).await
     }
 
     /// One approval.
@@ -133,19 +102,30 @@ impl TenantTx {
     /// # Errors
     /// The database is away.
     pub async fn approval_fetch(&mut self, approval_id: ApprovalId) -> Result<Option<ApprovalRecord>> {
+        Ok(self.approval_fetch_all(&[approval_id.0]).await?.pop())
+    }
+
+    /// Those of the approvals that exist, oldest first.
+    pub(crate) async fn approval_fetch_all(&mut self, approvals: &[Uuid]) -> Result<Vec<ApprovalRecord>> {
         let tenant = self.tenant();
         sqlx::query_as!(
             ApprovalRecord,
-            r#"SELECT a.approval_id, a.ord, a.run_id, a.call_id, a.step, a.kind, a.tool_name,
-                   CASE WHEN a.kind = 'tool_call' THEN coalesce(c.original_input, c.input) ELSE c.input END AS input,
-                   a.edited_input, a.input_hash, a.risk, a.reason, a.status, a.required, a.votes, a.decision,
-                   a.expires_at, a.created_at, a.decided_at, a.decided_by
-               FROM approvals a LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.call_id = a.call_id
-               WHERE a.tenant_id = $1 AND a.approval_id = $2"#,
+            r#"SELECT a.approval_id, a.ord, a.run_id, r.agent_id, r.thread_id, a.call_id, a.step, a.kind, a.tool_name,
+                   asked_input(a, c) AS input, a.edited_input, a.input_hash, a.tool_version, a.risk, a.reason, a.status,
+                   a.required, a.self_approval, a.votes, a.decision, a.expires_at, a.created_at, a.decided_at, a.decided_by,
+                   a.used_at, a.voided_at, a.void_reason,
+                   (SELECT v.approval_id FROM approvals v
+                    WHERE v.tenant_id = a.tenant_id AND v.run_id = a.run_id AND v.call_id = a.call_id AND v.ord < a.ord
+                        AND v.voided_at IS NOT NULL
+                    ORDER BY v.ord DESC LIMIT 1) AS replaces
+               FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.run_id = a.run_id
+               LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.call_id = a.call_id
+               WHERE a.tenant_id = $1 AND a.approval_id = ANY($2)
+               ORDER BY a.ord"#,
             tenant,
-            approval_id.0,
+            approvals,
         )
-        .fetch_optional(self.conn())
+        .fetch_all(self.conn())
         .await
         .map_err(store_error)
     }

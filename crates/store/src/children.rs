@@ -148,7 +148,7 @@ impl TenantTx {
     /// A child as its parent has it: the same context, files and trace, for the same people; and a workspace.
     async fn child_new(&mut self, parent: RunId, row: &ChildRow) -> Result<(NewRun, Uuid)> {
         let of = sqlx::query!(
-            "SELECT r.context, r.workspace_id, r.trace_id, r.created_by, r.priority, c.input
+            "SELECT r.context, r.workspace_id, r.trace_id, r.created_by, r.creators, r.policy, r.priority, c.input
              FROM runs r JOIN calls c ON c.tenant_id = r.tenant_id AND c.call_id = $3
              WHERE r.tenant_id = $1 AND r.run_id = $2",
             self.tenant(),
@@ -171,6 +171,8 @@ impl TenantTx {
             metadata: json!({}),
             trace: TraceContext { trace_id: of.trace_id, parent: Some(span), link: None },
             created_by: of.created_by,
+            creators: of.creators,
+            policy: of.policy,
             priority: of.priority,
             not_before: None,
             deadline: row.deadline.and_then(DateTime::from_timestamp_millis),

@@ -22,7 +22,7 @@ pub(crate) use rows::{message_row, moment};
 use send::{Call, is_stored};
 
 use crate::links;
-use crate::outbox::{self, ApprovalFacts, RunFacts};
+use crate::outbox::{self, ApprovalFacts, RunFacts, VotesSoFar};
 use crate::{Result, Store};
 
 /// What a commit is written with, whatever is in it.
@@ -51,7 +51,8 @@ impl Store {
         let known_inbox = commit.known_inbox;
         let beside = Beside::of(&commit.records).ending(&commit.state);
         let late = commit.release == Release::EndWithLateCalls;
-        let mut payload = Payload::of(lease, &commit, |approval, expires_at| {
+        let votes = self.votes_so_far(lease.tenant_id, &commit.records).await?;
+        let mut payload = Payload::of(lease, &commit, &votes, |approval, expires_at| {
             links::decision_url(self.sealer(), with.public_url, approval, expires_at)
         });
         payload.export = with.export_spans && !payload.spans.is_empty();
@@ -81,6 +82,10 @@ impl Store {
                 Ok(CommitOutcome::InboxFirst(tx.inbox_after(lease.run_id.0, known_inbox).await?))
             }
             "lost" => Ok(CommitOutcome::LeaseLost),
+            "rules" => Ok(CommitOutcome::RulesChanged),
+            "approval" => {
+                Err(StoreError::Broken("a call would begin by an approval that doesn't allow it".into()))
+            }
             other => match other.strip_prefix("key:").and_then(|id| Uuid::try_parse(id).ok()) {
                 Some(call) => Ok(CommitOutcome::KeyTaken(CallId(call))),
                 None => Err(StoreError::Broken(format!("commit_run answered {other}"))),
@@ -144,6 +149,11 @@ struct Payload {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     approvals_closed: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    approvals_voided: Vec<Value>,
+    /// The oldest number of the tenant's rules by which a call was judged that begins here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<i64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     artifacts: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     checkpoints: Vec<Value>,
@@ -162,7 +172,12 @@ fn spans(commit: &Commit) -> Vec<Option<Value>> {
 }
 
 impl Payload {
-    fn of(lease: Lease, commit: &Commit, link: impl Fn(&ApprovalRow, Millis) -> String) -> Self {
+    fn of(
+        lease: Lease,
+        commit: &Commit,
+        votes: &VotesSoFar,
+        link: impl Fn(&ApprovalRow, Millis) -> String,
+    ) -> Self {
         let state = &commit.state;
         let mut payload = Self {
             at: commit.at,
@@ -185,7 +200,7 @@ impl Payload {
             ..Self::default()
         };
         debug_assert!(commit.release != Release::Keep || !state.is_ended(), "an ended run keeps no lease");
-        let outbox = Outbox { lease, commit, link };
+        let outbox = Outbox { lease, commit, votes, link };
         for record in &commit.records {
             payload.add(record, &outbox);
         }
@@ -220,6 +235,7 @@ impl Payload {
                 );
             }
             Record::LedgerOpened(row) => {
+                self.rules = Some(self.rules.map_or(row.rules, |rules| rules.min(row.rules)));
                 self.ledger_opened.push(ledger_row(row));
                 self.calls_changed.push(json!({"call_id": row.call.0, "ledger_id": row.id.0}));
             }
@@ -237,6 +253,9 @@ impl Payload {
             // Written beside it.
             Record::ToolsListed { .. } | Record::ChildOpened(_) | Record::ChildStopped { .. } => {}
             Record::ApprovalOpened(row) => self.approvals_opened.push(approval_row(row)),
+            Record::ApprovalVoid { approval_id, reason } => {
+                self.approvals_voided.push(json!({"approval_id": approval_id.0, "reason": reason}));
+            }
             Record::ApprovalClosed { approval_id, status, by } => {
                 self.approvals_closed.push(json!({"approval_id": approval_id.0, "status": status, "by": by}));
             }
@@ -286,6 +305,7 @@ fn merged(changes: Vec<Value>, key: &str) -> Vec<Value> {
 struct Outbox<'a, L> {
     lease: Lease,
     commit: &'a Commit,
+    votes: &'a VotesSoFar,
     link: L,
 }
 
@@ -293,16 +313,18 @@ impl<L: Fn(&ApprovalRow, Millis) -> String> Outbox<'_, L> {
     fn entry(&self, kind: EventType, data: &Value) -> Option<Value> {
         let run = RunFacts::of(self.lease.run_id, self.commit.thread_id, &self.commit.state);
         let at = moment(self.commit.at);
-        let approval_id =
-            data.get("approval_id").and_then(Value::as_str).and_then(|id| id.parse::<ApprovalId>().ok());
-        let (body, body_with_input) = match (kind, approval_id) {
-            (EventType::ApprovalRequested, Some(id)) => {
-                let row = self.requested(id)?;
+        let (body, body_with_input) = match (kind, outbox::approval_of(data)) {
+            (
+                EventType::ApprovalRequested | EventType::ApprovalReminder | EventType::ApprovalExpiring,
+                Some(id),
+            ) => {
+                let row = self.asked(id)?;
                 let input =
                     self.commit.asked_inputs.iter().find(|(asked, _)| *asked == id).map(|(_, input)| input);
                 // A budget has no link: it wants new limits, not a word.
                 let link = (row.kind != ApprovalKind::Budget).then(|| (self.link)(row, row.expires_at));
-                outbox::approval_requested(at, &run, &ApprovalFacts { row, input }, link.as_deref())
+                let facts = ApprovalFacts { row, input, votes: self.votes.get(&id) };
+                outbox::approval_asked(kind, at, &run, &facts, link.as_deref())
             }
             (EventType::ApprovalDecided, _) => outbox::approval_decided(at, &run, data),
             _ => outbox::run_event(kind, at, &run),
@@ -310,11 +332,13 @@ impl<L: Fn(&ApprovalRow, Millis) -> String> Outbox<'_, L> {
         Some(json!({"type": kind.as_str(), "body": body, "body_with_input": body_with_input}))
     }
 
-    fn requested(&self, id: ApprovalId) -> Option<&ApprovalRow> {
-        self.commit.records.iter().find_map(|record| match record {
+    fn asked(&self, id: ApprovalId) -> Option<&ApprovalRow> {
+        let opened = self.commit.records.iter().find_map(|record| match record {
             Record::ApprovalOpened(row) if row.id == id => Some(&**row),
             _ => None,
-        })
+        });
+        let open = || self.commit.state.open_approvals.iter().find(|open| open.row.id == id);
+        opened.or_else(|| open().map(|open| &open.row))
     }
 }
 

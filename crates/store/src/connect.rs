@@ -12,6 +12,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Map;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, IntoArguments, PgPool, Postgres, Row as _, Transaction};
 
+use crate::audit::Acts;
 use crate::conn::Conn;
 use crate::error::store_error;
 use crate::seal::Sealer;
@@ -111,6 +112,7 @@ impl Store {
             sealer: self.sealer.clone(),
             signals: Vec::new(),
             hub: self.signals.clone(),
+            acts: Acts::default(),
         })
     }
 
@@ -136,6 +138,7 @@ impl Store {
             sealer: self.sealer.clone(),
             signals: Vec::new(),
             hub: self.signals.clone(),
+            acts: Acts::default(),
         })
     }
 

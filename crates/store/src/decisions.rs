@@ -1,26 +1,28 @@
 //! Deciding approvals: each once, by enough different people, and only while it is open.
 
+mod acts;
+mod locked;
+mod remember;
+mod votes;
 mod weigh;
 
 use answerable_core::FieldError;
-use answerable_core::agent::AgentSpec;
-use answerable_core::budget::{BudgetPatch, Budgets};
-use answerable_core::catalog::with_tools;
 use answerable_core::id::{ApprovalId, CallId, RunId};
-use answerable_core::permission::Policy;
 use answerable_ports::Signal;
 use answerable_ports::commit::{DecisionWord, InboundBody};
-use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::Result;
 use crate::approvals::ApprovalRecord;
 use crate::error::{as_json, store_error};
-use crate::grants::{GrantScope, NewGrant};
-use crate::inbox::LockedRun;
+use crate::grants::NewGrant;
 use crate::ledger::Resolve;
 use crate::tx::TenantTx;
+pub(crate) use locked::{EditRules, LockedApproval};
+pub use remember::Remember;
+pub use votes::Voter;
+pub(crate) use votes::{Votes, keys as voting_keys, subject};
 use weigh::{Verdict, Weighed};
 
 /// What somebody decides.
@@ -40,17 +42,6 @@ pub struct Decision {
     pub remember: Option<Remember>,
 }
 
-/// How far an approval is remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Remember {
-    /// For what.
-    pub scope: GrantScope,
-    /// For this input alone.
-    pub exact_input: bool,
-    /// It holds until then.
-    pub expires_at: Option<DateTime<Utc>>,
-}
-
 /// Why a decision isn't taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecisionRefused {
@@ -60,34 +51,19 @@ pub enum DecisionRefused {
     OtherInput,
     /// They voted already, for something else.
     OtherVote,
+    /// Their key isn't valid any more.
+    KeyGone,
+    /// They started the run, and whoever did may not approve here.
+    OwnRun,
+    /// A link doesn't say who decides, and here that must be known: several people must agree, or whoever started the run may
+    /// not approve.
+    NobodyInParticular,
     /// It was decided otherwise.
     AlreadyDecided,
     /// Its time is over, or it was cancelled.
     Expired,
     /// What is decided can't be.
     Invalid(Vec<FieldError>),
-}
-
-/// An approval, locked together with its run.
-#[derive(Debug)]
-pub(crate) struct LockedApproval {
-    pub(crate) record: ApprovalRecord,
-    pub(crate) run: LockedRun,
-    pub(crate) agent_id: Option<Uuid>,
-    pub(crate) thread_id: Option<Uuid>,
-    pub(crate) context: Value,
-    /// Loaded only where somebody changes the call's input or the run's limits.
-    pub(crate) rules: Option<EditRules>,
-}
-
-/// What a changed input is judged by.
-#[derive(Debug)]
-pub(crate) struct EditRules {
-    pub(crate) agent: AgentSpec,
-    pub(crate) tenant_policy: Option<Policy>,
-    pub(crate) waiting_patches: Vec<BudgetPatch>,
-    /// What the run that called this one gave it.
-    pub(crate) given: Option<Budgets>,
 }
 
 impl TenantTx {
@@ -99,85 +75,29 @@ impl TenantTx {
         &mut self,
         approval_id: ApprovalId,
         decision: &Decision,
-        by: &str,
+        voter: &Voter,
     ) -> Result<std::result::Result<ApprovalRecord, DecisionRefused>> {
         let edits = decision.input.is_some();
-        let Some(locked) = self.approval_lock(approval_id, edits).await? else {
+        let Some(locked) = self.approval_lock(approval_id, edits, voter).await? else {
             return Ok(Err(DecisionRefused::NotFound));
         };
-        match weigh::weigh(&locked, decision, by) {
+        match weigh::weigh(&locked, decision, voter) {
             Err(refused) => return Ok(Err(refused)),
             Ok(Weighed::Unchanged) => return Ok(Ok(locked.record)),
-            Ok(Weighed::Vote(vote)) => self.vote_add(approval_id, &vote).await?,
+            Ok(Weighed::Vote(vote)) => {
+                self.vote_add(approval_id, &vote).await?;
+                self.vote_act(&locked, &vote);
+            }
             Ok(Weighed::Decided(verdict)) => {
                 self.vote_add(approval_id, &verdict.vote).await?;
-                self.verdict_write(approval_id, &verdict, by).await?;
-                self.verdict_follow(&locked, decision, &verdict, by).await?;
+                self.verdict_write(approval_id, &verdict, &voter.by).await?;
+                self.verdict_act(&locked, &verdict);
+                self.verdict_follow(&locked, decision, &verdict, &voter.by).await?;
             }
         }
         self.announce(Signal::Progress(locked.record.run_id));
         let decided = self.approval_fetch(approval_id).await?;
         Ok(decided.ok_or(DecisionRefused::NotFound))
-    }
-
-    /// Locks the runs of many approvals at once, in one order for all, so that two requests that decide the same ones in
-    /// different orders don't wait for each other in a circle.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn approvals_lock(&mut self, approvals: &[ApprovalId]) -> Result<()> {
-        let tenant = self.tenant();
-        let ids: Vec<Uuid> = approvals.iter().map(|id| id.0).collect();
-        sqlx::query!(
-            "SELECT s.run_id FROM run_states s
-             WHERE s.tenant_id = $1 AND s.run_id IN (
-                 SELECT a.run_id FROM approvals a WHERE a.tenant_id = $1 AND a.approval_id = ANY($2))
-             ORDER BY s.run_id FOR UPDATE",
-            tenant,
-            &ids,
-        )
-        .fetch_all(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(())
-    }
-
-    async fn approval_lock(
-        &mut self,
-        approval_id: ApprovalId,
-        edits: bool,
-    ) -> Result<Option<LockedApproval>> {
-        let tenant = self.tenant();
-        let row = sqlx::query!(
-            "SELECT a.run_id, r.agent_id, r.thread_id, r.context
-             FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.run_id = a.run_id
-             WHERE a.tenant_id = $1 AND a.approval_id = $2",
-            tenant,
-            approval_id.0,
-        )
-        .fetch_optional(self.conn())
-        .await
-        .map_err(store_error)?;
-        let Some(row) = row else { return Ok(None) };
-        let run_id = RunId(row.run_id);
-        // Whoever changes an approval holds its run, so the row needs no lock of its own.
-        let Some(run) = self.run_lock(run_id).await? else { return Ok(None) };
-        let Some(record) = self.approval_fetch(approval_id).await? else { return Ok(None) };
-        let rules = if edits && record.status == "pending" {
-            Some(self.edit_rules(run_id, run.state.depth > 0).await?)
-        } else {
-            None
-        };
-        let (agent_id, thread_id, context) = (row.agent_id, row.thread_id, row.context);
-        Ok(Some(LockedApproval { record, run, agent_id, thread_id, context, rules }))
-    }
-
-    async fn edit_rules(&mut self, run_id: RunId, is_called: bool) -> Result<EditRules> {
-        let (agent, waiting_patches) = self.budget_facts(run_id).await?;
-        let agent = with_tools(&agent, &self.run_tools_fetch(run_id).await?);
-        let tenant_policy = self.policy_fetch().await?.map(|(_, policy)| policy);
-        let given = if is_called { Some(self.given_budgets(run_id).await?) } else { None };
-        Ok(EditRules { agent, tenant_policy, waiting_patches, given })
     }
 
     async fn vote_add(&mut self, approval_id: ApprovalId, vote: &Value) -> Result<()> {
@@ -197,14 +117,15 @@ impl TenantTx {
     async fn verdict_write(&mut self, approval_id: ApprovalId, verdict: &Verdict, by: &str) -> Result<()> {
         let tenant = self.tenant();
         sqlx::query!(
-            "UPDATE approvals SET status = $3, decision = $4, edited_input = $5::text::json, decided_at = clock_timestamp(), decided_by = $6
+            "UPDATE approvals SET status = $3, decision = $4, edited_input = $5::text::json, approved_hash = $7, decided_at = clock_timestamp(), decided_by = $6
              WHERE tenant_id = $1 AND approval_id = $2 AND status = 'pending'",
             tenant,
             approval_id.0,
             verdict.status(),
-            weigh::word(verdict.word),
+            votes::word(verdict.word),
             verdict.edited.as_ref().map(as_json).transpose()?,
             by,
+            verdict.approved_hash(),
         )
         .execute(self.conn())
         .await
@@ -247,6 +168,7 @@ impl TenantTx {
                     content: decision.content.clone(),
                     reason: decision.reason.clone(),
                     by: by.into(),
+                    at: Some(locked.run.at),
                 };
                 self.inbox_add(run_id, &body, false).await
             }
@@ -286,10 +208,14 @@ impl TenantTx {
         let grant = NewGrant {
             tool_name,
             scope: remember.scope,
-            scope_id: weigh::scope_id(locked, remember.scope),
+            scope_id: remember::scope_id(locked, remember.scope),
             input_hash: remember.exact_input.then_some(verdict.input_hash.as_str()),
             created_by: by,
             expires_at: remember.expires_at,
+            deciders: verdict.behind.keys().cloned().collect(),
+            decider_keys: verdict.behind.values().map(|key| key.map(|key| key.0)).collect(),
+            max_risk: locked.record.risk.as_deref().unwrap_or("low"),
+            approval_id: locked.record.approval_id,
         };
         self.grant_create(&grant).await
     }

@@ -127,11 +127,7 @@ impl RunStore for EngineStore {
     }
 
     async fn rules(&self, lease: Lease, thread_id: Option<Uuid>, agent_id: Option<Uuid>) -> Result<Rules> {
-        let mut tx = self.store.tenant(lease.tenant_id).await?;
-        Ok(Rules {
-            tenant_policy: tx.policy_fetch().await?.map(|(_, policy)| policy),
-            grants: tx.grants_covering(lease.run_id.0, thread_id, agent_id).await?,
-        })
+        self.store.tenant(lease.tenant_id).await?.rules_fetch(lease.run_id, thread_id, agent_id).await
     }
 
     async fn model_target(&self, tenant_id: TenantId, name: &str) -> Result<Option<ModelTarget>> {

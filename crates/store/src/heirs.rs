@@ -35,6 +35,8 @@ pub struct NewHeir {
     pub trace: TraceContext,
     /// Who wants it.
     pub asker: Changer,
+    /// All who count as having started it, beside those who started what it stands on.
+    pub creators: Vec<String>,
 }
 
 /// How a run is to stand on another one.
@@ -256,6 +258,8 @@ fn heir(
         metadata: base.metadata.clone(),
         trace: wanted.trace.clone(),
         created_by: wanted.asker.by.clone(),
+        creators: base.creators.iter().chain(&wanted.creators).cloned().collect(),
+        policy: base.policy.clone(),
         priority: base.priority,
         not_before: None,
         deadline: None,

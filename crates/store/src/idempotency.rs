@@ -74,6 +74,9 @@ pub trait KeptTx: Send + Sized {
         answer: &KeptAnswer,
     ) -> impl Future<Output = Result<()>> + Send;
 
+    /// Gives the key of a request that was begun in this transaction back: the same request again is a new one.
+    fn request_forget(&mut self, request: &KeptRequest) -> impl Future<Output = Result<()>> + Send;
+
     /// Commits.
     fn commit_all(self) -> impl Future<Output = Result<()>> + Send;
 }
@@ -87,6 +90,11 @@ impl KeptTx for TenantTx {
     async fn answer_keep(&mut self, request: &KeptRequest, answer: &KeptAnswer) -> Result<()> {
         let (tenant, sealer) = (self.tenant(), self.sealer.clone());
         keep(self.conn(), tenant, &sealer, request, answer).await
+    }
+
+    async fn request_forget(&mut self, request: &KeptRequest) -> Result<()> {
+        let tenant = self.tenant();
+        forget(self.conn(), tenant, request).await
     }
 
     async fn commit_all(self) -> Result<()> {
@@ -104,6 +112,10 @@ impl KeptTx for SystemTx {
     async fn answer_keep(&mut self, request: &KeptRequest, answer: &KeptAnswer) -> Result<()> {
         let sealer = self.sealer.clone();
         keep(self.conn(), Uuid::nil(), &sealer, request, answer).await
+    }
+
+    async fn request_forget(&mut self, request: &KeptRequest) -> Result<()> {
+        forget(self.conn(), Uuid::nil(), request).await
     }
 
     async fn commit_all(self) -> Result<()> {
@@ -211,6 +223,19 @@ async fn keep(
         headers as Value,
         body,
         answer.run_id,
+    )
+    .execute(conn)
+    .await
+    .map_err(store_error)?;
+    Ok(())
+}
+
+async fn forget(conn: Conn<'_>, tenant: Uuid, request: &KeptRequest) -> Result<()> {
+    sqlx::query!(
+        "DELETE FROM idempotency_keys WHERE tenant_id = $1 AND route = $2 AND key = $3",
+        tenant,
+        request.route,
+        request.key,
     )
     .execute(conn)
     .await

@@ -1,13 +1,19 @@
 //! Keys of tenants: made and taken back by the operator, looked up at every request.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use answerable_core::Millis;
+use answerable_core::audit::Action;
 use answerable_core::id::{KeyId, TenantId};
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use uuid::Uuid;
 
 use answerable_ports::Signal;
 
-use crate::error::{store_error, violated};
-use crate::tx::SystemTx;
+use crate::error::store_error;
+use crate::tenants::tenant_hold;
+use crate::tx::{SystemTx, TenantTx};
 use crate::{Result, StoreError};
 
 /// What a request's key says of who asks.
@@ -100,7 +106,10 @@ impl SystemTx {
     /// # Errors
     /// The database is away.
     pub async fn key_create(&mut self, tenant: TenantId, key: &NewKey) -> Result<Option<KeyRow>> {
-        let made = sqlx::query_as!(
+        if !tenant_hold(self.conn(), tenant.0).await? {
+            return Ok(None);
+        }
+        let row = sqlx::query_as!(
             KeyRow,
             "INSERT INTO api_keys (tenant_id, key_id, name, secret_hash, scopes, expires_at)
              VALUES ($1, $2, $3, $4, $5, $6)
@@ -113,12 +122,11 @@ impl SystemTx {
             key.expires_at,
         )
         .fetch_one(self.conn())
-        .await;
-        match made {
-            Ok(row) => Ok(Some(row)),
-            Err(error) if violated(&error).is_some_and(|name| name.ends_with("tenant_id_fkey")) => Ok(None),
-            Err(error) => Err(store_error(error)),
-        }
+        .await
+        .map_err(store_error)?;
+        let detail = json!({"name": row.name, "scopes": row.scopes, "expires_at": row.expires_at});
+        self.act_on(tenant, Action::KeyCreate, key.key_id, detail);
+        Ok(Some(row))
     }
 
     /// A tenant's keys that were not taken back, newest first, of ids before `before`; `None`: there is no such tenant.
@@ -157,15 +165,64 @@ impl SystemTx {
         tenant: TenantId,
         key: KeyId,
     ) -> std::result::Result<bool, StoreError> {
-        let done = sqlx::query!(
-            "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND key_id = $2",
+        // The tenant's rules change with it (what was approved with the key doesn't count any more), and whoever deletes the
+        // tenant locks that first.
+        if !tenant_hold(self.conn(), tenant.0).await? {
+            return Ok(false);
+        }
+        let revoked = sqlx::query_scalar!(
+            "UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND key_id = $2 AND revoked_at IS NULL RETURNING name",
             tenant.0,
             key.0,
         )
-        .execute(self.conn())
+        .fetch_optional(self.conn())
         .await
         .map_err(store_error)?;
+        let Some(name) = revoked else { return self.key_exists(tenant, key).await };
+        self.act_on(tenant, Action::KeyRevoke, key, json!({"name": name}));
         self.announce(Signal::Keys);
-        Ok(done.rows_affected() > 0)
+        Ok(true)
+    }
+
+    async fn key_exists(&mut self, tenant: TenantId, key: KeyId) -> Result<bool> {
+        sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM api_keys WHERE tenant_id = $1 AND key_id = $2) AS "exists!""#,
+            tenant.0,
+            key.0,
+        )
+        .fetch_one(self.conn())
+        .await
+        .map_err(store_error)
+    }
+}
+
+impl TenantTx {
+    /// Those of the keys that are the tenant's own and good at this moment.
+    pub(crate) async fn keys_valid(&mut self, keys: impl Iterator<Item = KeyId>) -> Result<BTreeSet<KeyId>> {
+        Ok(self.keys_valid_until(keys).await?.into_keys().collect())
+    }
+
+    /// The same, and when they expire.
+    pub(crate) async fn keys_valid_until(
+        &mut self,
+        keys: impl Iterator<Item = KeyId>,
+    ) -> Result<BTreeMap<KeyId, Option<Millis>>> {
+        let keys: Vec<Uuid> = keys.map(|key| key.0).collect();
+        if keys.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let tenant = self.tenant();
+        let valid = sqlx::query!(
+            "SELECT key_id, expires_at FROM api_keys
+             WHERE tenant_id = $1 AND key_id = ANY($2) AND revoked_at IS NULL
+               AND (expires_at IS NULL OR expires_at > clock_timestamp())",
+            tenant,
+            &keys,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        let until = |at: DateTime<Utc>| at.timestamp_millis();
+        Ok(valid.into_iter().map(|row| (KeyId(row.key_id), row.expires_at.map(until))).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! The tool ledger as it is shown, and people's word on effects of which nobody knows.
 
+use answerable_core::audit::Action;
 use answerable_core::id::{ApprovalId, CallId, LedgerId, RunId};
 use answerable_core::run::{RunState, Stage};
 use answerable_ports::Signal;
@@ -127,6 +128,8 @@ impl TenantTx {
             return Ok(Err(ResolveRefused::NotUncertain));
         }
         let entry = self.ledger_settle(&entry, resolve).await?;
+        let detail = json!({"run_id": run_id, "tool_name": entry.tool_name, "state": resolve.word(), "input_hash": entry.input_hash});
+        self.act(Action::LedgerResolve, ledger_id, detail);
         if let Some(approval) = asking(&locked.state, entry.call_id) {
             let word = if resolve.applied { DecisionWord::Approve } else { DecisionWord::Deny };
             self.approval_follow(approval, word, &resolve.by).await?;
@@ -227,18 +230,24 @@ impl TenantTx {
             DecisionWord::Deny => ("denied", "deny"),
             _ => ("approved", "approve"),
         };
-        sqlx::query!(
+        let done = sqlx::query!(
             "UPDATE approvals SET status = $3, decision = $4, decided_at = now(), decided_by = $5
-             WHERE tenant_id = $1 AND approval_id = $2 AND status = 'pending'",
+             WHERE tenant_id = $1 AND approval_id = $2 AND status = 'pending'
+             RETURNING run_id, call_id, kind, tool_name, input_hash",
             tenant,
             approval.0,
             status,
             word,
             by,
         )
-        .execute(self.conn())
+        .fetch_optional(self.conn())
         .await
         .map_err(store_error)?;
+        if let Some(row) = done {
+            let detail = json!({"run_id": RunId(row.run_id), "call_id": row.call_id.map(CallId), "kind": row.kind,
+                "tool_name": row.tool_name, "decision": word, "input_hash": row.input_hash});
+            self.act(Action::ApprovalDecide, approval, detail);
+        }
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::store_error;
 use crate::frame::Hangs;
+use crate::grants::Behind;
 use crate::tx::TenantTx;
 
 impl TenantTx {
@@ -138,11 +139,12 @@ impl TenantTx {
         agent: Option<Uuid>,
     ) -> Result<Vec<Grant>> {
         let rows = sqlx::query!(
-            "SELECT grant_id, tool_name, input_hash, expires_at FROM grants
+            r#"SELECT grant_id, tool_name, input_hash, expires_at, created_by, deciders,
+                 decider_keys AS "decider_keys: Vec<Option<Uuid>>", max_risk FROM grants
              WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
                AND ((scope = 'run' AND scope_id = $2) OR (scope = 'thread' AND scope_id = $3)
                  OR (scope = 'agent' AND scope_id = $4) OR scope = 'tenant')
-             ORDER BY ord",
+             ORDER BY ord"#,
             self.tenant(),
             run,
             thread,
@@ -151,16 +153,26 @@ impl TenantTx {
         .fetch_all(self.conn())
         .await
         .map_err(store_error)?;
-        let grant = |id, tool_name, input_hash, expires_at: Option<chrono::DateTime<chrono::Utc>>| Grant {
-            id: GrantId(id),
-            tool_name,
-            input_hash,
-            expires_at: expires_at.map(|at| at.timestamp_millis()),
-        };
-        Ok(rows
-            .into_iter()
-            .map(|row| grant(row.grant_id, row.tool_name, row.input_hash, row.expires_at))
-            .collect())
+        let behind: Vec<Behind> = rows
+            .iter()
+            .map(|row| Behind {
+                created_by: row.created_by.clone(),
+                deciders: row.deciders.clone(),
+                keys: row.decider_keys.clone(),
+            })
+            .collect();
+        let deciders = self.still_behind(&behind).await?;
+        let grants = rows.into_iter().zip(deciders).map(|(row, deciders)| {
+            Ok(Grant {
+                id: GrantId(row.grant_id),
+                tool_name: row.tool_name,
+                input_hash: row.input_hash,
+                expires_at: row.expires_at.map(|at| at.timestamp_millis()),
+                deciders,
+                max_risk: decode(Value::String(row.max_risk), "risk of a grant")?,
+            })
+        });
+        grants.collect()
     }
 }
 

@@ -4,11 +4,15 @@ mod open;
 
 use std::collections::BTreeMap;
 
+use answerable_core::audit::Action;
+use answerable_core::json::input_hash;
 use answerable_ports::McpPlace;
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::Result;
+use crate::audit::Address;
 use crate::error::store_error;
 use crate::tx::TenantTx;
 
@@ -108,6 +112,12 @@ impl TenantTx {
             McpPlace::Stdio { command } => (None, Some(command.as_str()), &none),
         };
         let names: Vec<String> = headers.keys().cloned().collect();
+        let address = url.map(Address::of);
+        let settings = json!({"timeout_ms": put.timeout_ms});
+        let detail = json!({"url": address.as_ref().map(|address| &address.url),
+            "url_hash": address.as_ref().map(|address| &address.hash), "stdio": stdio, "headers_given": headers.len(),
+            "settings_hash": input_hash(&settings)});
+        self.act(Action::McpServerPut, name, detail);
         sqlx::query_as!(
             McpServerRow,
             "INSERT INTO mcp_servers (tenant_id, name, url, stdio, sealed, header_names, timeout_ms, version)
@@ -140,6 +150,9 @@ impl TenantTx {
                 .execute(self.conn())
                 .await
                 .map_err(store_error)?;
+        if done.rows_affected() > 0 {
+            self.act(Action::McpServerDelete, name, json!({}));
+        }
         Ok(done.rows_affected() > 0)
     }
 }

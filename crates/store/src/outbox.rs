@@ -1,10 +1,18 @@
 //! What webhooks are told: thin bodies of ids and states, and of a call's input only where the endpoint asks for it.
 
-use answerable_core::id::{RunId, ThreadId};
-use answerable_core::run::{ApprovalRow, EventType, RunState};
+use std::collections::BTreeMap;
+
+use answerable_core::id::{ApprovalId, RunId, TenantId, ThreadId};
+use answerable_core::run::{ApprovalRow, EventType, Record, RunState};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
+
+use crate::error::store_error;
+use crate::{Result, Store};
+
+/// Votes so far, of each approval that people are reminded of.
+pub(crate) type VotesSoFar = BTreeMap<ApprovalId, Value>;
 
 /// What is told of a run (contract, "Shapes").
 pub(crate) struct RunFacts(Value);
@@ -22,6 +30,46 @@ impl RunFacts {
 pub(crate) struct ApprovalFacts<'a> {
     pub(crate) row: &'a ApprovalRow,
     pub(crate) input: Option<&'a Value>,
+    /// Votes so far; none before people were asked.
+    pub(crate) votes: Option<&'a Value>,
+}
+
+/// The approval that an event tells of.
+pub(crate) fn approval_of(data: &Value) -> Option<ApprovalId> {
+    data.get("approval_id").and_then(Value::as_str).and_then(|id| id.parse().ok())
+}
+
+impl Store {
+    /// Votes on the approvals that people are reminded of in these records. The run's state doesn't know them: a vote that
+    /// decides nothing yet is no business of the run.
+    pub(crate) async fn votes_so_far(&self, tenant: TenantId, records: &[Record]) -> Result<VotesSoFar> {
+        let reminded = records.iter().filter_map(|record| match record {
+            Record::Event {
+                kind: EventType::ApprovalReminder | EventType::ApprovalExpiring, data, ..
+            } => approval_of(data),
+            _ => None,
+        });
+        let reminded: Vec<Uuid> = reminded.map(|id| id.0).collect();
+        if reminded.is_empty() {
+            return Ok(VotesSoFar::new());
+        }
+        let mut tx = self.tenant(tenant).await?;
+        let rows = sqlx::query!(
+            "SELECT approval_id, votes FROM approvals WHERE tenant_id = $1 AND approval_id = ANY($2)",
+            tenant.0,
+            &reminded,
+        )
+        .fetch_all(tx.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(rows.into_iter().map(|row| (ApprovalId(row.approval_id), votes_shown(&row.votes))).collect())
+    }
+}
+
+/// As the contract has them.
+fn votes_shown(votes: &Value) -> Value {
+    let shown = |vote: &Value| json!({"decision": vote["decision"], "by": vote["by"], "at": vote["at"]});
+    votes.as_array().map(Vec::as_slice).unwrap_or_default().iter().map(shown).collect()
 }
 
 /// The body of an event of a run, for endpoints that want no input and those that do.
@@ -30,8 +78,9 @@ pub(crate) fn run_event(kind: EventType, at: DateTime<Utc>, run: &RunFacts) -> (
     (body.clone(), body)
 }
 
-/// The bodies of `approval.requested`; `link` is where it can be decided without a key.
-pub(crate) fn approval_requested(
+/// The bodies of `approval.requested`, and of what reminds of it; `link` is where it can be decided without a key.
+pub(crate) fn approval_asked(
+    kind: EventType,
     at: DateTime<Utc>,
     run: &RunFacts,
     facts: &ApprovalFacts<'_>,
@@ -41,17 +90,18 @@ pub(crate) fn approval_requested(
     let approval = json!({
         "id": row.id, "run_id": run.0["id"], "step": row.step, "tool_call_id": row.call, "kind": row.kind,
         "tool_name": row.tool_name, "input_hash": row.input_hash, "risk": row.risk, "reason": row.reason,
-        "status": "pending", "required": row.required, "votes": [], "expires_at": time(row.expires_at),
+        "status": "pending", "required": row.required, "votes": facts.votes.unwrap_or(&json!([])),
+        "expires_at": time(row.expires_at),
     });
     let mut data = json!({"approval": approval, "run": run.0});
     if let Some(link) = link {
         data["decision_url"] = json!(link);
     }
-    let thin = envelope(EventType::ApprovalRequested.as_str(), at, &data);
+    let thin = envelope(kind.as_str(), at, &data);
     if let Some(input) = facts.input {
         data["approval"]["input"] = input.clone();
     }
-    (thin, envelope(EventType::ApprovalRequested.as_str(), at, &data))
+    (thin, envelope(kind.as_str(), at, &data))
 }
 
 /// The body of `approval.decided`, from the event's own data.

@@ -1,15 +1,54 @@
 //! Deliveries on their way: claimed for a while, tried, and settled. Across tenants, as whoever sends them.
 
+mod life;
+mod tried;
+
 use answerable_core::id::{DeliveryId, TenantId, WebhookId};
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
-use serde_json::{Value, json};
-use uuid::Uuid;
 
 use crate::error::store_error;
-use crate::seal::place;
-use crate::tx::SystemTx;
+use crate::seal::{SealError, Sealer, place};
 use crate::{Result, Store};
+pub use life::DELIVERY_LIVES;
+pub use tried::{AfterTry, Tried};
+
+/// How an endpoint is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// Its last try arrived.
+    Answers,
+    /// It was never tried, or not since it is where it is.
+    New,
+    /// Its last try failed.
+    Fails,
+}
+
+impl Health {
+    fn of(number: i32) -> Self {
+        match number {
+            0 => Self::Answers,
+            1 => Self::New,
+            _ => Self::Fails,
+        }
+    }
+}
+
+/// Places for tries that a sender has left, and what each may have of all senders' places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacesLeft {
+    /// In all.
+    pub all: i64,
+    /// Of these for endpoints that are new.
+    pub new: i64,
+    /// Of these for endpoints that fail.
+    pub failing: i64,
+    /// Tries that may be out at once to an endpoint that answers. Any other has one.
+    pub each: i64,
+    /// Tries that may be out at once of a tenant; at most half of them to endpoints that are new, and a quarter to those
+    /// that fail.
+    pub of_tenant: i64,
+}
 
 /// A delivery that is to be tried now.
 #[derive(Debug)]
@@ -20,82 +59,89 @@ pub struct Outgoing {
     pub delivery_id: DeliveryId,
     /// The endpoint.
     pub webhook_id: WebhookId,
+    /// How the endpoint is.
+    pub health: Health,
     /// Where it is.
     pub url: String,
-    /// What signs it; `None`: the secret can't be opened with the configured key.
-    pub secret: Option<SecretString>,
+    /// What signs it, the newest first; none: a secret can't be opened with the configured key.
+    pub secrets: Vec<SecretString>,
     /// The exact bytes.
     pub body: String,
-    /// Tries so far.
+    /// Tries so far, since it was queued last.
     pub tries: usize,
-}
-
-/// What came of a try.
-#[derive(Debug, Clone)]
-pub struct Tried {
-    /// HTTP status, if there was an answer.
-    pub status: Option<u16>,
-    /// What went wrong, for the tenant.
-    pub error: Option<String>,
-    /// What follows.
-    pub then: AfterTry,
-}
-
-/// What follows a try.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AfterTry {
-    /// It arrived.
-    Delivered,
-    /// It is tried again then.
-    Again(DateTime<Utc>),
-    /// It is given up.
-    Failed,
-    /// The endpoint is gone for good: it is switched off.
-    Gone,
+    /// When it was queued last.
+    pub queued_at: DateTime<Utc>,
+    /// It is this sender's until then.
+    pub lease_until: DateTime<Utc>,
 }
 
 impl Store {
-    /// Takes up to `limit` deliveries that are due for a minute: at most `each` at once for one endpoint and `of_tenant` for
-    /// one tenant, whoever has the fewest out first. One that was never tried goes before its run's later ones.
+    /// Takes deliveries that are due, for half a minute: a try takes sixteen seconds at most. As many as there are places
+    /// left, of whoever has the fewest out first, and of one tenant those to endpoints that answer before others. Of endpoints
+    /// that fail, the one that failed longest ago has its turn, however much waits for the others. A delivery waits for its
+    /// run's earlier ones to the same endpoint while they are tried for the first three times.
     ///
     /// # Errors
     /// The database is away.
-    pub async fn deliveries_claim(&self, limit: i64, each: i64, of_tenant: i64) -> Result<Vec<Outgoing>> {
+    pub async fn deliveries_claim(&self, places: &PlacesLeft) -> Result<Vec<Outgoing>> {
         let mut tx = self.system().await?;
         let rows = sqlx::query!(
             r#"WITH out AS MATERIALIZED (
                    SELECT tenant_id, webhook_id, count(*) AS tries FROM deliveries
                    WHERE status = 'pending' AND lease_until > now() GROUP BY tenant_id, webhook_id
+               ), endpoints AS MATERIALIZED (
+                   SELECT w.tenant_id, w.webhook_id, w.failed_at, coalesce(out.tries, 0) AS tries,
+                       CASE WHEN w.answers_since IS NOT NULL THEN 0 WHEN w.failing_since IS NULL THEN 1 ELSE 2 END AS health,
+                       w.disabled_at IS NULL AND (w.resting_until IS NULL OR w.resting_until <= now()) AS hears
+                   FROM webhooks w LEFT JOIN out ON out.tenant_id = w.tenant_id AND out.webhook_id = w.webhook_id
+               ), busy AS MATERIALIZED (
+                   SELECT tenant_id, health, sum(tries) AS tries FROM endpoints WHERE tries > 0 GROUP BY tenant_id, health
                ), due AS MATERIALIZED (
-                   SELECT w.tenant_id, d.delivery_id, d.next_attempt_at,
-                       coalesce((SELECT sum(tries) FROM out WHERE out.tenant_id = w.tenant_id), 0)
-                       + row_number() OVER (PARTITION BY w.tenant_id ORDER BY d.next_attempt_at, d.ord) AS place
-                   FROM webhooks w
-                   LEFT JOIN out ON out.tenant_id = w.tenant_id AND out.webhook_id = w.webhook_id
+                   SELECT e.tenant_id, e.health, d.delivery_id, coalesce(e.failed_at, d.next_attempt_at) AS turn, d.ord,
+                       coalesce(b.tries, 0) + row_number() OVER (PARTITION BY e.tenant_id, e.health
+                           ORDER BY coalesce(e.failed_at, d.next_attempt_at), d.ord) AS place_of_health
+                   FROM endpoints e
+                   LEFT JOIN busy b ON b.tenant_id = e.tenant_id AND b.health = e.health
                    CROSS JOIN LATERAL (
                        SELECT d.delivery_id, d.next_attempt_at, d.ord FROM deliveries d
-                       WHERE d.tenant_id = w.tenant_id AND d.webhook_id = w.webhook_id
+                       WHERE d.tenant_id = e.tenant_id AND d.webhook_id = e.webhook_id
                          AND d.status = 'pending' AND d.next_attempt_at <= now() AND (d.lease_until IS NULL OR d.lease_until < now())
-                         AND NOT EXISTS (SELECT FROM deliveries e WHERE e.tenant_id = d.tenant_id AND e.webhook_id = d.webhook_id
-                             AND e.run_id = d.run_id AND e.ord < d.ord AND e.status = 'pending' AND e.attempts = '[]')
-                       ORDER BY d.next_attempt_at, d.ord LIMIT greatest($2 - coalesce(out.tries, 0), 0)) d
+                         AND NOT EXISTS (SELECT FROM deliveries a WHERE a.tenant_id = d.tenant_id AND a.webhook_id = d.webhook_id
+                             AND a.run_id = d.run_id AND a.ord < d.ord AND a.status = 'pending' AND a.tries < 3
+                             AND a.next_attempt_at < now() + interval '1 minute')
+                       ORDER BY d.next_attempt_at, d.ord
+                       LIMIT greatest(CASE e.health WHEN 0 THEN $2::bigint ELSE 1 END - e.tries, 0)) d
+                   WHERE e.hears
+               ), fit AS MATERIALIZED (
+                   SELECT d.tenant_id, d.health, d.delivery_id, d.turn, d.place_of_health,
+                       coalesce(b.tries, 0) + row_number() OVER (PARTITION BY d.tenant_id ORDER BY d.health, d.turn, d.ord) AS place
+                   FROM due d
+                   LEFT JOIN (SELECT tenant_id, sum(tries) AS tries FROM busy GROUP BY tenant_id) b ON b.tenant_id = d.tenant_id
+                   WHERE d.place_of_health <= $3::bigint / CASE d.health WHEN 0 THEN 1 WHEN 1 THEN 2 ELSE 4 END
+               ), ranked AS MATERIALIZED (
+                   SELECT tenant_id, delivery_id, health, place, turn,
+                       row_number() OVER (PARTITION BY health ORDER BY place_of_health, turn) AS nth
+                   FROM fit WHERE place <= $3::bigint
                ), free AS MATERIALIZED (
-                   SELECT d.tenant_id, d.delivery_id FROM deliveries d
-                   JOIN due ON due.tenant_id = d.tenant_id AND due.delivery_id = d.delivery_id AND due.place <= $3::bigint
+                   SELECT d.tenant_id, d.delivery_id, r.health FROM deliveries d
+                   JOIN ranked r ON r.tenant_id = d.tenant_id AND r.delivery_id = d.delivery_id
                    WHERE d.status = 'pending' AND (d.lease_until IS NULL OR d.lease_until < now())
-                   ORDER BY due.place, due.next_attempt_at LIMIT $1 FOR UPDATE OF d SKIP LOCKED
+                     AND r.nth <= CASE r.health WHEN 0 THEN $1::bigint WHEN 1 THEN $4::bigint ELSE $5::bigint END
+                   ORDER BY r.place, r.health, r.turn LIMIT $1 FOR UPDATE OF d SKIP LOCKED
                ), taken AS (
-                   UPDATE deliveries d SET lease_until = now() + interval '1 minute'
+                   UPDATE deliveries d SET lease_until = now() + interval '30 seconds'
                    FROM free WHERE d.tenant_id = free.tenant_id AND d.delivery_id = free.delivery_id
-                   RETURNING d.tenant_id, d.delivery_id, d.webhook_id, d.body, d.attempts, d.ord
+                   RETURNING d.tenant_id, d.delivery_id, d.webhook_id, d.body, d.tries, d.queued_at, d.ord, d.lease_until, free.health
                )
-               SELECT t.tenant_id, t.delivery_id, t.webhook_id, t.body, jsonb_array_length(t.attempts) AS "tries!",
-                   w.url, w.sealed
+               SELECT t.tenant_id, t.delivery_id, t.webhook_id, t.body, t.tries, t.queued_at, t.lease_until AS "lease_until!", t.health AS "health!",
+                   w.url, w.sealed, CASE WHEN w.before_until > now() THEN w.sealed_before END AS sealed_before
                FROM taken t JOIN webhooks w ON w.tenant_id = t.tenant_id AND w.webhook_id = t.webhook_id
                ORDER BY t.ord"#,
-            limit,
-            each,
-            of_tenant,
+            places.all,
+            places.each,
+            places.of_tenant,
+            places.new,
+            places.failing,
         )
         .fetch_all(tx.conn())
         .await
@@ -104,37 +150,25 @@ impl Store {
         tx.commit().await?;
         let outgoing = rows.into_iter().map(|row| {
             let (tenant_id, webhook_id) = (TenantId(row.tenant_id), WebhookId(row.webhook_id));
-            let place = place(tenant_id, "webhook", &webhook_id.to_string(), None);
+            let sealed = std::iter::once(row.sealed).chain(row.sealed_before);
             Outgoing {
                 tenant_id,
                 webhook_id,
                 delivery_id: DeliveryId(row.delivery_id),
+                health: Health::of(row.health),
                 url: row.url,
-                secret: sealer.open(&place, &row.sealed).ok(),
+                secrets: open_all(&sealer, tenant_id, webhook_id, sealed).unwrap_or_default(),
                 body: row.body,
                 tries: usize::try_from(row.tries).unwrap_or(0),
+                queued_at: row.queued_at,
+                lease_until: row.lease_until,
             }
         });
         Ok(outgoing.collect())
     }
 
-    /// Writes down what came of a try.
-    ///
-    /// # Errors
-    /// The database is away: the delivery is tried again when its minute is over.
-    pub async fn delivery_tried(&self, outgoing: &Outgoing, tried: &Tried) -> Result<()> {
-        let mut tx = self.system().await?;
-        let at = self.clock().utc().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-        let attempt = json!([{"at": at, "status": tried.status, "error": tried.error}]);
-        let (tenant, delivery) = (outgoing.tenant_id.0, outgoing.delivery_id.0);
-        tx.delivery_settle(tenant, delivery, &attempt, tried.then).await?;
-        if tried.then == AfterTry::Gone {
-            tx.webhook_switch_off(tenant, outgoing.webhook_id.0).await?;
-        }
-        tx.commit().await
-    }
-
-    /// When the next delivery is due of those that nobody is trying, if any is.
+    /// When the next delivery is due that nobody is trying, if any is. Those that have been due for longer than two seconds
+    /// wait for a place, not for a time.
     ///
     /// # Errors
     /// The database is away.
@@ -142,7 +176,8 @@ impl Store {
         let mut tx = self.system().await?;
         sqlx::query_scalar!(
             "SELECT min(next_attempt_at) FROM deliveries
-             WHERE status = 'pending' AND (lease_until IS NULL OR lease_until < now())"
+             WHERE status = 'pending' AND next_attempt_at > now() - interval '2 seconds'
+               AND (lease_until IS NULL OR lease_until < now())"
         )
         .fetch_one(tx.conn())
         .await
@@ -150,53 +185,13 @@ impl Store {
     }
 }
 
-impl SystemTx {
-    async fn delivery_settle(
-        &mut self,
-        tenant: Uuid,
-        delivery: Uuid,
-        attempt: &Value,
-        then: AfterTry,
-    ) -> Result<()> {
-        let (status, next) = match then {
-            AfterTry::Delivered => ("delivered", None),
-            AfterTry::Again(at) => ("pending", Some(at)),
-            AfterTry::Failed | AfterTry::Gone => ("failed", None),
-        };
-        // A slow sender whose minute was over says nothing against what another one has settled, but an arrival is one.
-        sqlx::query!(
-            "UPDATE deliveries SET status = $3, next_attempt_at = $4, attempts = attempts || $5, lease_until = NULL
-             WHERE tenant_id = $1 AND delivery_id = $2 AND (status = 'pending' OR $3 = 'delivered')",
-            tenant,
-            delivery,
-            status,
-            next,
-            attempt,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(())
-    }
-
-    async fn webhook_switch_off(&mut self, tenant: Uuid, webhook: Uuid) -> Result<()> {
-        sqlx::query!(
-            "UPDATE webhooks SET disabled_at = now() WHERE tenant_id = $1 AND webhook_id = $2 AND disabled_at IS NULL",
-            tenant,
-            webhook,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        sqlx::query!(
-            "UPDATE deliveries SET status = 'failed', next_attempt_at = NULL
-             WHERE tenant_id = $1 AND webhook_id = $2 AND status = 'pending'",
-            tenant,
-            webhook,
-        )
-        .execute(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(())
-    }
+/// All of a webhook's live secrets, or none: a receiver that has the other one could not tell.
+fn open_all(
+    sealer: &Sealer,
+    tenant: TenantId,
+    webhook: WebhookId,
+    sealed: impl Iterator<Item = Vec<u8>>,
+) -> std::result::Result<Vec<SecretString>, SealError> {
+    let place = place(tenant, "webhook", &webhook.to_string(), None);
+    sealed.map(|sealed| sealer.open(&place, &sealed)).collect()
 }

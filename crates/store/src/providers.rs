@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use answerable_core::agent::Prices;
+use answerable_core::audit::Action;
+use answerable_core::json::input_hash;
 use answerable_ports::ModelTarget;
 use chrono::{DateTime, Utc};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::audit::Address;
 use crate::error::store_error;
 use crate::load::decode;
 use crate::seal::place;
@@ -140,7 +143,7 @@ impl TenantTx {
             .collect();
         let sealed = self.provider_seal(name, &Sealed { api_key, headers })?;
         let names: Vec<String> = put.headers.keys().cloned().collect();
-        sqlx::query_as!(
+        let row = sqlx::query_as!(
             ProviderRow,
             "INSERT INTO providers (tenant_id, name, kind, base_url, sealed, has_api_key, header_names, prices, options, script)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -161,7 +164,14 @@ impl TenantTx {
         )
         .fetch_one(self.conn())
         .await
-        .map_err(store_error)
+        .map_err(store_error)?;
+        let address = Address::of(&row.base_url);
+        let settings = json!({"prices": row.prices, "options": row.options, "script": row.script});
+        let detail = json!({"kind": row.kind, "base_url": address.url, "url_hash": address.hash,
+            "headers_given": put.headers.len(), "has_api_key": row.has_api_key, "api_key_given": put.api_key.is_some(),
+            "settings_hash": input_hash(&settings)});
+        self.act(Action::ProviderPut, name, detail);
+        Ok(row)
     }
 
     /// Deletes a provider; `false`: there is none.
@@ -174,6 +184,9 @@ impl TenantTx {
                 .execute(self.conn())
                 .await
                 .map_err(store_error)?;
+        if done.rows_affected() > 0 {
+            self.act(Action::ProviderDelete, name, json!({}));
+        }
         Ok(done.rows_affected() > 0)
     }
 

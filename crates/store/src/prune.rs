@@ -73,6 +73,7 @@ impl Store {
         let mut gone = Pruned::default();
         let (count, more) = often(batches, || self.answers_forget()).await?;
         (gone.idempotency_keys, gone.more) = (count, more);
+        gone.more |= self.deliveries_end(batches).await?;
         let (count, more) = often(batches, || self.deliveries_forget(keep.journal())).await?;
         (gone.deliveries, gone.more) = (count, gone.more | more);
         // Runs that can't go keep nothing else from going.
@@ -86,6 +87,16 @@ impl Store {
         (gone.runs, gone.more) = (count, gone.more | more);
         alone.end().await?;
         Ok(Some(gone))
+    }
+
+    /// Ends what nobody will take, and takes nothing away; whether there may be more.
+    async fn deliveries_end(&self, batches: u32) -> Result<bool> {
+        for _ in 0..batches {
+            if self.deliveries_end_overdue().await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Drops the weeks that nobody needs any more. Gives those spans out of which single rows go.

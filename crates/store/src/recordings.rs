@@ -4,6 +4,7 @@ use answerable_core::agent::AgentSpec;
 use answerable_core::budget::Budgets;
 use answerable_core::id::{ArtifactId, RunId};
 use answerable_core::message::Message;
+use answerable_core::permission::VERSION_OF_RUN_POLICIES;
 use answerable_core::run::{Event, RunState, version_of};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -28,6 +29,8 @@ pub struct RunBegin {
     pub spec: Value,
     /// Its context.
     pub context: Value,
+    /// Its own policy, as it was written.
+    pub policy: Option<Value>,
     /// The state that it began in.
     pub first: RunState,
     /// What it was given.
@@ -95,7 +98,7 @@ impl TenantTx {
     pub async fn run_begin(&mut self, run_id: RunId) -> Result<std::result::Result<RunBegin, NoRecording>> {
         let tenant = self.tenant();
         let row = sqlx::query!(
-            r#"SELECT r.agent_id, r.agent_version, a.spec, r.context, r.budgets, r.deadline,
+            r#"SELECT r.agent_id, r.agent_version, a.spec, r.context, r.policy, r.budgets, r.deadline,
                    greatest(r.created_at, r.not_before) AS "starts!", c.state AS "first?",
                    coalesce((s.state ->> 'depth')::integer, 0) AS "depth!",
                    s.seq > 0 AND NOT EXISTS (SELECT FROM journal j WHERE j.tenant_id = r.tenant_id AND j.run_id = r.run_id)
@@ -126,11 +129,14 @@ impl TenantTx {
                 let agent = decode::<AgentSpec>(row.spec.clone(), "agent")?;
                 let first = RunState::accepted(run_id, budgets, given, starts, deadline);
                 let depth = u32::try_from(row.depth).unwrap_or(0);
-                first.given(has_parts).needing(version_of(&agent)).below(depth)
+                let needs =
+                    version_of(&agent).max(if row.policy.is_some() { VERSION_OF_RUN_POLICIES } else { 0 });
+                first.given(has_parts).needing(needs).below(depth)
             }
         };
         let agent = row.agent_id.zip(row.agent_version);
-        Ok(Ok(RunBegin { agent, spec: row.spec, context: row.context, first, inputs }))
+        let (spec, context, policy) = (row.spec, row.context, row.policy);
+        Ok(Ok(RunBegin { agent, spec, context, policy, first, inputs }))
     }
 
     /// What a run was given at its beginning: what stands before its first step and wasn't said to it later.

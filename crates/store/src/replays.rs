@@ -34,6 +34,8 @@ pub struct ReplayBase {
     pub spec_hash: String,
     /// Its metadata.
     pub metadata: Value,
+    /// All who count as having started it.
+    pub creators: Vec<String>,
     run_id: RunId,
     trace_id: String,
     accepted_at: DateTime<Utc>,
@@ -71,6 +73,8 @@ pub struct NewReplay {
     pub trace: TraceContext,
     /// Who wants it.
     pub created_by: String,
+    /// All who count as having started it, those who started the other one included.
+    pub creators: Vec<String>,
     /// The run as it was played.
     pub replayed: Replayed,
     /// What came out otherwise first.
@@ -107,6 +111,7 @@ struct Facts {
     spec_hash: String,
     thread_id: Option<Uuid>,
     metadata: Value,
+    creators: Vec<String>,
     trace_id: String,
     created_at: DateTime<Utc>,
     lineage_length: i32,
@@ -151,6 +156,7 @@ impl TenantTx {
             recorded,
             spec_hash: facts.spec_hash,
             metadata: facts.metadata,
+            creators: facts.creators,
             run_id,
             trace_id: facts.trace_id,
             accepted_at: facts.created_at,
@@ -162,7 +168,7 @@ impl TenantTx {
         let tenant = self.tenant();
         sqlx::query_as!(
             Facts,
-            "SELECT r.ord, r.spec_hash, r.thread_id, r.metadata, r.trace_id, r.created_at, r.lineage_length, s.state
+            "SELECT r.ord, r.spec_hash, r.thread_id, r.metadata, r.creators, r.trace_id, r.created_at, r.lineage_length, s.state
              FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
              WHERE r.tenant_id = $1 AND r.run_id = $2 FOR KEY SHARE OF r",
             tenant,

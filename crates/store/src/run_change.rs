@@ -1,6 +1,7 @@
 //! What can be changed of a live run from outside: its limits, its metadata, what it is told.
 
 use answerable_core::agent::AgentSpec;
+use answerable_core::audit::Action;
 use answerable_core::budget::{BudgetPatch, below_used, raised};
 use answerable_core::id::{ApprovalId, MessageId, RunId};
 use answerable_core::input::Content;
@@ -9,7 +10,7 @@ use answerable_core::run::{RunState, VERSION_OF_PARTS};
 use answerable_core::{FieldError, Millis};
 use answerable_ports::commit::{DecisionWord, InboundBody};
 use chrono::{DateTime, Utc};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -82,10 +83,16 @@ impl TenantTx {
             let body = InboundBody::Budget { patch: budgets.clone(), by: changer.by.clone() };
             self.inbox_add(run_id, &body, false).await?;
         }
-        match &patch.metadata {
-            Some(changes) => self.metadata_change(run_id, changes).await,
-            None => Ok(Ok(())),
+        if let Some(changes) = &patch.metadata
+            && let Err(refused) = self.metadata_change(run_id, changes).await?
+        {
+            return Ok(Err(refused));
         }
+        let names = patch.metadata.as_ref().map(|changes| changes.keys().collect::<Vec<_>>());
+        if names.is_some() || patch.budgets.is_some() {
+            self.act(Action::RunUpdate, run_id, json!({"budgets": patch.budgets, "metadata": names}));
+        }
+        Ok(Ok(()))
     }
 
     /// Whether the limits may be changed so. Gives the approval that asks for more, if this is enough for it.

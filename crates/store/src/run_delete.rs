@@ -1,8 +1,10 @@
 //! Deleting runs with all that belongs to them. Two things outlive a run, without saying which it was: what it used, for
 //! the bill, and which business keys it took, so that nothing is sent twice.
 
+use answerable_core::audit::Action;
 use answerable_core::id::RunId;
 use answerable_ports::Signal;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::Result;
@@ -67,6 +69,7 @@ impl TenantTx {
             Some(found) if !found.can_go => Ok(RunDeleted::StoodOn),
             Some(_) => {
                 self.runs_take_away(&all).await?;
+                self.act(Action::RunDelete, run_id, json!({"runs": all.len()}));
                 // Whoever watches them looks, and finds that there is nothing left to watch.
                 all.into_iter().for_each(|run| self.announce(Signal::Progress(run)));
                 Ok(RunDeleted::Deleted)

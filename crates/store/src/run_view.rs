@@ -31,6 +31,8 @@ pub struct RunRecord {
     pub thread_id: Option<Uuid>,
     /// Workspace.
     pub workspace_id: Uuid,
+    /// Its own policy, as it was written.
+    pub policy: Option<Value>,
     /// Metadata: an object of strings.
     pub metadata: Value,
     /// Trace.
@@ -84,6 +86,7 @@ struct ViewRow {
     agent_version: Option<i32>,
     thread_id: Option<Uuid>,
     workspace_id: Uuid,
+    policy: Option<Value>,
     metadata: Value,
     trace_id: String,
     priority: i16,
@@ -123,6 +126,7 @@ impl TryFrom<ViewRow> for RunRecord {
             agent_version: row.agent_version,
             thread_id: row.thread_id,
             workspace_id: row.workspace_id,
+            policy: row.policy,
             metadata: row.metadata,
             trace_id: row.trace_id,
             priority: row.priority,
@@ -177,17 +181,21 @@ impl TenantTx {
         let tenant = self.tenant();
         let rows = sqlx::query_as!(
             ViewRow,
-            r#"SELECT r.run_id, r.ord, r.agent_id, r.agent_version, r.thread_id, r.workspace_id, r.metadata, r.trace_id,
+            r#"SELECT r.run_id, r.ord, r.agent_id, r.agent_version, r.thread_id, r.workspace_id, r.policy, r.metadata, r.trace_id,
                    r.priority, r.not_before, r.deadline, r.concurrency_key, r.status, r.stop_reason, r.final_answer, r.error,
                    r.created_at, r.started_at, r.finished_at, s.state, clock_timestamp() AS "at!",
                    (SELECT json_agg(i.body -> 'Budget' -> 'patch' ORDER BY i.number) FROM inbox i
                     WHERE i.tenant_id = r.tenant_id AND i.run_id = r.run_id AND (i.body -> 'Budget') IS NOT NULL
                    ) AS "patches: Json<Vec<BudgetPatch>>",
                    (SELECT json_agg(a ORDER BY a.ord) FROM (
-                        SELECT p.approval_id, p.ord, p.run_id, p.call_id, p.step, p.kind, p.tool_name,
-                            CASE WHEN p.kind = 'tool_call' THEN coalesce(c.original_input, c.input) ELSE c.input END AS input,
-                            p.edited_input, p.input_hash, p.risk, p.reason, p.status, p.required, p.votes, p.decision,
-                            p.expires_at, p.created_at, p.decided_at, p.decided_by
+                        SELECT p.approval_id, p.ord, p.run_id, r.agent_id, r.thread_id, p.call_id, p.step, p.kind, p.tool_name,
+                            asked_input(p, c) AS input, p.edited_input, p.input_hash, p.tool_version, p.risk, p.reason,
+                            p.status, p.required, p.self_approval, p.votes, p.decision, p.expires_at, p.created_at,
+                            p.decided_at, p.decided_by, p.used_at, p.voided_at, p.void_reason,
+                            (SELECT v.approval_id FROM approvals v
+                             WHERE v.tenant_id = p.tenant_id AND v.run_id = p.run_id AND v.call_id = p.call_id
+                                 AND v.ord < p.ord AND v.voided_at IS NOT NULL
+                             ORDER BY v.ord DESC LIMIT 1) AS replaces
                         FROM approvals p LEFT JOIN calls c ON c.tenant_id = p.tenant_id AND c.call_id = p.call_id
                         WHERE p.tenant_id = r.tenant_id AND p.run_id = r.run_id AND p.status = 'pending'
                     ) a) AS "approvals: Json<Vec<ApprovalRecord>>",

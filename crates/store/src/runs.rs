@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use answerable_core::FieldError;
+use answerable_core::audit::Action;
 use answerable_core::budget::Budgets;
 use answerable_core::id::{AgentId, MessageId, RunId, ThreadId};
 use answerable_core::input::{Content, InputMessage};
 use answerable_core::message::Message;
+use answerable_core::permission::VERSION_OF_RUN_POLICIES;
 use answerable_core::run::{EventType, Heir, RunState};
 use answerable_core::trace::{SpanId, SpanLink, TraceContext};
 use answerable_ports::Signal;
 use answerable_ports::commit::InboundBody;
 use chrono::{DateTime, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::Result;
@@ -45,6 +47,10 @@ pub struct NewRun {
     pub trace: TraceContext,
     /// Who wants it.
     pub created_by: String,
+    /// All who count as having started it: a key, and whoever it spoke for.
+    pub creators: Vec<String>,
+    /// Its own policy, judged beside the agent's and the tenant's.
+    pub policy: Option<Value>,
     /// From -10 to 10.
     pub priority: i16,
     /// It stays queued until then.
@@ -117,7 +123,8 @@ impl NewRun {
                 }
             }
         };
-        state.given(self.messages.iter().any(InputMessage::is_more)).needing(self.needs).below(self.depth)
+        let needs = self.needs.max(if self.policy.is_some() { VERSION_OF_RUN_POLICIES } else { 0 });
+        state.given(self.messages.iter().any(InputMessage::is_more)).needing(needs).below(self.depth)
     }
 }
 
@@ -241,9 +248,9 @@ impl TenantTx {
             "WITH made AS (
                  INSERT INTO runs (tenant_id, run_id, agent_id, agent_version, spec_hash, thread_id, workspace_id, context,
                      metadata, budgets, trace_id, created_by, priority, not_before, deadline, concurrency_key, created_at,
-                     origin_kind, origin_run_id, origin_step, lineage_length, trace_parent, trace_link)
+                     origin_kind, origin_run_id, origin_step, lineage_length, trace_parent, trace_link, creators, policy)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9, $10::text::json, $11, $12, $13, $14, $15, $16, $17,
-                     $22, $23, $24, $25, $27, $28)
+                     $22, $23, $24, $25, $27, $28, $29, $30::text::json)
                  RETURNING ord
              ), stated AS (
                  INSERT INTO run_states (tenant_id, run_id, event_seq, state) VALUES ($1, $2, 1, $18::text::json)
@@ -281,6 +288,8 @@ impl TenantTx {
             i16::try_from(state.version).unwrap_or(i16::MAX),
             new.trace.parent.as_ref().map(SpanId::as_str),
             new.trace.link.as_ref().map(SpanLink::traceparent),
+            &new.creators,
+            new.policy.as_ref().map(as_json).transpose()?,
         )
         .execute(self.conn())
         .await
@@ -348,6 +357,7 @@ impl TenantTx {
         let Some(locked) = self.run_lock(run_id).await? else { return Ok(false) };
         if !locked.state.is_ended() && !self.inbox_count(run_id).await?.1 {
             self.inbox_add(run_id, &InboundBody::Cancel { reason }, true).await?;
+            self.act(Action::RunCancel, run_id, json!({}));
         }
         Ok(true)
     }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use answerable_core::audit::Action;
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
+use serde_json::json;
 
 use crate::error::store_error;
 use crate::seal::place;
@@ -79,6 +81,7 @@ impl TenantTx {
         .fetch_one(self.conn())
         .await
         .map_err(store_error)?;
+        self.act(Action::SecretPut, name, json!({"version": version}));
         let place = place(self.tenant_id, "secret", name, Some(version));
         let sealed =
             self.sealer.seal(&place, value).map_err(|error| StoreError::Broken(error.to_string()))?;
@@ -104,6 +107,9 @@ impl TenantTx {
                 .execute(self.conn())
                 .await
                 .map_err(store_error)?;
+        if done.rows_affected() > 0 {
+            self.act(Action::SecretDelete, name, json!({}));
+        }
         Ok(done.rows_affected() > 0)
     }
 

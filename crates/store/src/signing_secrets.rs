@@ -1,9 +1,11 @@
 //! The secrets that sign a tenant's tool calls: one, or for a day after a rotation two.
 
+use answerable_core::audit::Action;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
+use serde_json::json;
 
 use crate::error::store_error;
 use crate::seal::place;
@@ -79,6 +81,7 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         self.signing_secret_insert(newest + 1).await?;
+        self.act(Action::SigningSecretRotate, "tools", json!({"version": newest + 1}));
         self.signing_secrets_read().await
     }
 

@@ -1,12 +1,14 @@
 //! Tenants, as the operator sees them.
 
+use answerable_core::audit::Action;
 use answerable_core::id::TenantId;
 use answerable_ports::Signal;
 use chrono::{DateTime, Utc};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::Result;
+use crate::conn::Conn;
 use crate::error::store_error;
 use crate::tx::{SystemTx, TenantTx};
 
@@ -25,6 +27,13 @@ pub struct TenantRow {
     pub created_at: DateTime<Utc>,
 }
 
+impl TenantRow {
+    /// What the operator says of it.
+    fn facts(&self) -> Value {
+        json!({"name": self.name, "quotas": self.quotas, "trust_traceparent": self.trust_traceparent})
+    }
+}
+
 impl SystemTx {
     /// Makes a tenant. Quotas that are null are no limits.
     ///
@@ -36,7 +45,7 @@ impl SystemTx {
         quotas: &Map<String, Value>,
         trust_traceparent: bool,
     ) -> Result<TenantRow> {
-        sqlx::query_as!(
+        let row = sqlx::query_as!(
             TenantRow,
             "INSERT INTO tenants (tenant_id, name, quotas, trust_traceparent)
              VALUES ($1, $2, jsonb_strip_nulls($3), $4)
@@ -48,7 +57,10 @@ impl SystemTx {
         )
         .fetch_one(self.conn())
         .await
-        .map_err(store_error)
+        .map_err(store_error)?;
+        let tenant = TenantId(row.tenant_id);
+        self.act_on(tenant, Action::TenantCreate, tenant, row.facts());
+        Ok(row)
     }
 
     /// Tenants, newest first, of ids before `before`.
@@ -93,6 +105,19 @@ impl SystemTx {
         .map_err(store_error)
     }
 
+    /// A tenant, locked against other changes and its deletion.
+    async fn tenant_lock(&mut self, tenant: TenantId) -> Result<Option<TenantRow>> {
+        sqlx::query_as!(
+            TenantRow,
+            "SELECT tenant_id, name, quotas, trust_traceparent, created_at FROM tenants WHERE tenant_id = $1
+             FOR NO KEY UPDATE",
+            tenant.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)
+    }
+
     /// Changes a tenant: name and trust if they are given; quotas given are set, null lifts a limit, others stay.
     ///
     /// # Errors
@@ -107,7 +132,8 @@ impl SystemTx {
         self.announce(Signal::Keys);
         // More of the tenant's runs may go on now.
         self.announce(Signal::Work);
-        sqlx::query_as!(
+        let Some(before) = self.tenant_lock(tenant).await? else { return Ok(None) };
+        let row = sqlx::query_as!(
             TenantRow,
             "UPDATE tenants SET name = coalesce($2, name), quotas = jsonb_strip_nulls(quotas || $3),
                  trust_traceparent = coalesce($4, trust_traceparent)
@@ -117,9 +143,14 @@ impl SystemTx {
             Value::Object(quotas.clone()),
             trust_traceparent,
         )
-        .fetch_optional(self.conn())
+        .fetch_one(self.conn())
         .await
-        .map_err(store_error)
+        .map_err(store_error)?;
+        if row != before {
+            let detail = json!({"before": before.facts(), "after": row.facts()});
+            self.act_on(tenant, Action::TenantUpdate, tenant, detail);
+        }
+        Ok(Some(row))
     }
 }
 
@@ -136,17 +167,18 @@ impl TenantTx {
             .map_err(store_error)
     }
 
-    /// The tenant isn't deleted before this transaction ends. Whoever locks runs, too, does this first.
-    pub(crate) async fn tenant_hold(&mut self) -> Result<()> {
-        sqlx::query!("SELECT FROM tenants WHERE tenant_id = $1 FOR KEY SHARE", self.tenant())
-            .execute(self.conn())
-            .await
-            .map_err(store_error)?;
-        Ok(())
+    /// The tenant isn't deleted before this transaction ends; `false`: it is gone. Whoever locks anything of it does this
+    /// first, since that is what its deletion locks first. Those that hold it don't wait for each other.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant_hold(&mut self) -> Result<bool> {
+        let tenant = self.tenant();
+        tenant_hold(self.conn(), tenant).await
     }
 
     /// Deletes the tenant with all that is its own; `false`: there is no such tenant. Its live runs end at once: no
-    /// server can write them any more.
+    /// server can write them any more. Nobody who holds the tenant may do this: two of them would wait for each other.
     ///
     /// # Errors
     /// The database is away.
@@ -165,7 +197,13 @@ impl TenantTx {
             .execute(self.conn())
             .await
             .map_err(store_error)?;
+        // The end of its chain: whoever has kept the chain can tell that it is the whole. All who act hold the tenant, so it
+        // grows no more.
+        let head = self.audit_head().await?;
         self.tenant_rows_delete(tenant).await?;
+        self.acts_forget();
+        let detail = json!({"audit_seq": head.seq, "audit_hash": head.hash});
+        self.operator_act(Action::TenantDelete, self.tenant_id, detail);
         self.announce(Signal::Keys);
         Ok(true)
     }
@@ -204,4 +242,13 @@ impl TenantTx {
             .map_err(store_error)?;
         Ok(())
     }
+}
+
+/// A tenant isn't deleted before this transaction, of whomever, ends; `false`: it is gone.
+pub(crate) async fn tenant_hold(conn: Conn<'_>, tenant: Uuid) -> Result<bool> {
+    let found = sqlx::query!("SELECT FROM tenants WHERE tenant_id = $1 FOR KEY SHARE", tenant)
+        .fetch_optional(conn)
+        .await
+        .map_err(store_error)?;
+    Ok(found.is_some())
 }

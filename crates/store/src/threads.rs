@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use answerable_core::audit::Action;
 use answerable_core::id::ThreadId;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -140,6 +141,7 @@ impl TenantTx {
             return Ok(ThreadDeleted::Busy);
         }
         self.workspaces_delete(&[workspace]).await?;
+        self.act(Action::ThreadDelete, thread, json!({}));
         Ok(ThreadDeleted::Deleted)
     }
 }

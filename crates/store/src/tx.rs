@@ -5,6 +5,7 @@ use answerable_faults::{self as faults, Point};
 use answerable_ports::{Signal, Signals, StoreError};
 use sqlx::{Postgres, Transaction};
 
+use crate::audit::Acts;
 use crate::conn::Conn;
 use crate::error::store_error;
 use crate::seal::Sealer;
@@ -18,6 +19,7 @@ pub struct TenantTx {
     pub(crate) sealer: Sealer,
     pub(crate) signals: Vec<Signal>,
     pub(crate) hub: Signals,
+    pub(crate) acts: Acts,
 }
 
 impl TenantTx {
@@ -40,11 +42,18 @@ impl TenantTx {
         self.signals.push(signal);
     }
 
-    /// Makes it true.
+    /// Goes on as the role that works across tenants.
+    pub(crate) async fn become_system(&mut self) -> Result<(), StoreError> {
+        sqlx::query("SET LOCAL ROLE answerable_system").execute(self.conn()).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    /// Makes it true, and writes down whose doing it is.
     ///
     /// # Errors
     /// The database is away; whether the transaction was committed is then unknown.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        self.acts_write().await?;
         faults::before(Point::Write);
         self.tx.commit().await.map_err(store_error)?;
         faults::after(Point::Write);
@@ -60,6 +69,7 @@ pub struct SystemTx {
     pub(crate) sealer: Sealer,
     pub(crate) signals: Vec<Signal>,
     pub(crate) hub: Signals,
+    pub(crate) acts: Acts,
 }
 
 impl SystemTx {
@@ -76,7 +86,8 @@ impl SystemTx {
     ///
     /// # Errors
     /// The database is away; whether the transaction was committed is then unknown.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        self.acts_write().await?;
         self.tx.commit().await.map_err(store_error)?;
         self.signals.into_iter().for_each(|signal| self.hub.announce(signal));
         Ok(())

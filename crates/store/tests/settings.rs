@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use answerable_core::agent::AgentSpec;
 use answerable_core::id::{AgentId, DeliveryId, KeyId, TenantId, ThreadId, WebhookId};
 use answerable_store::{
-    AgentUpdated, ConnectOptions, Kept, KeptAnswer, KeptRequest, KeptTx, NewKey, NewWebhook, ProviderPut,
-    Sealer, Signals, Store, ThreadDeleted, WebhookChange,
+    AgentUpdated, ConnectOptions, DeliveryFilter, Kept, KeptAnswer, KeptRequest, KeptTx, NewKey, NewWebhook,
+    NotQueued, ProviderPut, Sealer, Signals, Store, ThreadDeleted, WebhookChange,
 };
 use answerable_testkit::TestDatabase;
 use secrecy::{ExposeSecret, SecretString};
@@ -210,13 +210,15 @@ async fn webhooks_and_deliveries() {
     let changed = tx.webhook_update(id, &change).await.expect("changed").expect("a webhook");
     assert_eq!((changed.description, changed.url), (None, made.url));
     let sent = tx.delivery_create(id, "webhook.test", "{}").await.expect("made").expect("a webhook");
+    let all = DeliveryFilter::default();
     assert_eq!((sent.status.as_str(), &sent.attempts), ("pending", &json!([])));
     let again =
         tx.delivery_again(id, DeliveryId(sent.delivery_id)).await.expect("again").expect("a delivery");
     assert_eq!(again.delivery_id, sent.delivery_id);
     assert!(tx.webhook_delete(id).await.expect("deleted"));
-    assert_eq!(tx.delivery_list(id, None, 10).await.expect("list"), []);
-    assert!(tx.delivery_create(id, "webhook.test", "{}").await.expect("looked").is_none());
+    assert_eq!(tx.delivery_list(id, &all, None, 10).await.expect("list"), []);
+    let refused = tx.delivery_create(id, "webhook.test", "{}").await.expect("looked");
+    assert_eq!(refused, Err(NotQueued::NotFound));
 }
 
 fn request(key: &str, hash: u8) -> KeptRequest {
@@ -271,7 +273,7 @@ async fn a_stranger_finds_nothing() {
         tx.delivery_create(hook, "webhook.test", "{}").await.expect("delivery").expect("a webhook");
     tx.provider_put("main", &provider(Some(Some("k")))).await.expect("provider");
     tx.secret_put("shop", &"s".into()).await.expect("secret");
-    tx.policy_put(&json!({"rules": []})).await.expect("policy");
+    tx.policy_put(&json!({"rules": []}), "key_1").await.expect("policy");
     tx.commit().await.expect("commit");
 
     let mut tx = world.store.tenant(world.b).await.expect("tx");
@@ -286,8 +288,10 @@ async fn a_stranger_finds_nothing() {
     assert!(tx.webhook_fetch(hook).await.expect("q").is_none());
     assert!(tx.webhook_update(hook, &WebhookChange::default()).await.expect("q").is_none());
     assert!(!tx.webhook_delete(hook).await.expect("q"));
-    assert_eq!(tx.delivery_list(hook, None, 9).await.expect("q"), []);
-    assert!(tx.delivery_again(hook, DeliveryId(delivery.delivery_id)).await.expect("q").is_none());
+    assert!(tx.webhook_rotate(hook).await.expect("q").is_none());
+    assert_eq!(tx.delivery_list(hook, &DeliveryFilter::default(), None, 9).await.expect("q"), []);
+    let again = tx.delivery_again(hook, DeliveryId(delivery.delivery_id)).await.expect("q");
+    assert_eq!(again, Err(NotQueued::NotFound));
     assert!(tx.provider_fetch("main").await.expect("q").is_none());
     assert!(tx.provider_open("main").await.expect("q").is_none());
     assert!(!tx.provider_delete("main").await.expect("q"));

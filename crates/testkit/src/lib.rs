@@ -29,4 +29,4 @@ pub use model::{ModelReply, ScriptedModel};
 pub use openapi::Document;
 pub use request::RecordedRequest;
 pub use tool::{ScriptedTools, ToolAnswer};
-pub use webhook::WebhookReceiver;
+pub use webhook::{HookAnswer, WebhookReceiver};

@@ -1,5 +1,7 @@
 //! A receiver of webhooks that keeps what it was sent.
 
+mod answer;
+
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,7 +9,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use tokio::time::sleep;
+
+pub use answer::HookAnswer;
+use answer::plain;
 
 use crate::arrivals::Arrivals;
 use crate::lock::locked;
@@ -24,7 +30,7 @@ pub struct WebhookReceiver {
 #[derive(Debug, Default)]
 struct Inbox {
     deliveries: Mutex<Vec<RecordedRequest>>,
-    answers: Mutex<Vec<(u16, Duration)>>,
+    answers: Mutex<Vec<HookAnswer>>,
     arrivals: Arrivals,
 }
 
@@ -42,6 +48,15 @@ impl WebhookReceiver {
     /// # Errors
     /// No free port.
     pub async fn answering(answers: impl IntoIterator<Item = (u16, Duration)>) -> io::Result<Self> {
+        Self::scripted(answers.into_iter().map(|(status, delay)| HookAnswer::status(status).after(delay)))
+            .await
+    }
+
+    /// Starts a receiver that gives these answers in order, then the last one again.
+    ///
+    /// # Errors
+    /// No free port.
+    pub async fn scripted(answers: impl IntoIterator<Item = HookAnswer>) -> io::Result<Self> {
         let inbox =
             Arc::new(Inbox { answers: Mutex::new(answers.into_iter().collect()), ..Inbox::default() });
         let router = Router::new().fallback(receive).with_state(Arc::clone(&inbox));
@@ -94,18 +109,21 @@ impl WebhookReceiver {
     }
 }
 
-async fn receive(State(inbox): State<Arc<Inbox>>, request: Request) -> StatusCode {
+async fn receive(State(inbox): State<Arc<Inbox>>, request: Request) -> Response {
     let Some(request) = RecordedRequest::read(request).await else {
-        return StatusCode::BAD_REQUEST;
+        return plain(StatusCode::BAD_REQUEST);
     };
-    let (status, delay) = {
+    let answer = {
         let mut deliveries = locked(&inbox.deliveries);
         let answers = locked(&inbox.answers);
-        let answer = answers.get(deliveries.len()).or(answers.last()).copied();
+        let answer = answers.get(deliveries.len()).or(answers.last()).cloned();
         deliveries.push(request);
-        answer.unwrap_or((200, Duration::ZERO))
+        answer.unwrap_or_else(|| HookAnswer::status(200))
     };
     inbox.arrivals.add();
-    sleep(delay).await;
-    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    if !answer.comes {
+        std::future::pending::<()>().await;
+    }
+    sleep(answer.delay).await;
+    answer.response()
 }

@@ -16,7 +16,7 @@ mod resolver;
 pub use address::is_public;
 pub use allow::{Allow, NotAllowable};
 pub use client::{BrokenClient, GuardedClient, install_crypto};
-pub use fault::Fault;
+pub use fault::{Fault, tls_fault};
 
 use std::net::IpAddr;
 

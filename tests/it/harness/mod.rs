@@ -25,7 +25,7 @@ pub(crate) use binary::binary;
 pub(crate) use client::Client;
 pub(crate) use matching::Fits;
 pub(crate) use process::Process;
-pub(crate) use run::Run;
+pub(crate) use run::{Run, is_terminal};
 pub(crate) use server::Server;
 pub(crate) use stream::{EventStream, StreamEvent};
 pub(crate) use world::{World, seconds_from_now};

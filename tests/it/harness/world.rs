@@ -1,6 +1,6 @@
 //! A tenant with a model and tools around it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use answerable_testkit::{ScriptedModel, ScriptedTools, TestDatabase};
 use chrono::{SecondsFormat, TimeDelta, Utc};
@@ -29,6 +29,8 @@ pub(crate) struct World {
     /// Where the log ended when the test began.
     log_from: u64,
     provider_key: String,
+    /// Errors in the log with these words are what the test is about.
+    expected_errors: OnceLock<&'static str>,
     /// Dropped after the server.
     database: Option<TestDatabase>,
 }
@@ -60,7 +62,9 @@ impl World {
         let tools = ScriptedTools::start().await.expect("tools");
         let provider_key = format!("sk-{}", Uuid::new_v4().simple());
         model.require_key(&provider_key);
-        let world = Self { client, tenant, model, tools, server, log_from, provider_key, database };
+        let expected_errors = OnceLock::new();
+        let world =
+            Self { client, tenant, model, tools, server, log_from, provider_key, expected_errors, database };
         world.provider(&world.client, json!({})).await;
         world
     }
@@ -95,6 +99,12 @@ impl World {
     /// What the server logged since this test began.
     pub(crate) fn log(&self) -> String {
         self.server.log_from(self.log_from)
+    }
+
+    /// The server, which must be the test's own, will log errors with these words.
+    pub(crate) fn expect_errors(&self, words: &'static str) {
+        assert!(self.database.is_some(), "other tests see the log of the shared server");
+        self.expected_errors.set(words).expect("said once");
     }
 
     /// A tool that changes nothing.
@@ -160,7 +170,10 @@ impl Drop for World {
         }
         let log = self.log();
         assert!(!log.contains("panicked at"), "the server panicked:\n{log}");
-        assert!(!log.contains(" ERROR "), "the server logged an error:\n{log}");
+        let is_expected = |line: &&str| self.expected_errors.get().is_some_and(|words| line.contains(words));
+        let mut errors =
+            log.lines().filter(|line| line.contains(" ERROR ")).filter(|line| !is_expected(line));
+        assert!(errors.next().is_none(), "the server logged an error:\n{log}");
         assert!(!log.contains(&self.provider_key), "the provider's key is in the log");
     }
 }

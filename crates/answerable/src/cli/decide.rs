@@ -5,14 +5,12 @@ use reqwest::Method;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
+use super::inbox::{self, Filters};
 use super::output::say;
 use super::remote::{Api, Remote};
 use super::run::object;
 use crate::Failure;
 use crate::timeline::printable;
-
-/// Most characters of a call's input in the list.
-const LONGEST_INPUT: usize = 2000;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -21,6 +19,7 @@ that are shown; if they are not these any more, nothing is decided.
 
 Examples:
   answerable approve
+  answerable approve --tool refund --order expires
   answerable approve apr_0198c0de --reason \"checked with Ann\"
   answerable approve apr_0198c0de --input '{\"order\": 7, \"amount\": 40}'  # other arguments")]
 pub(crate) struct ApproveArgs {
@@ -60,9 +59,8 @@ struct Common {
     /// Who decides, if the key acts for several people
     #[arg(long = "as", value_name = "NAME", requires = "ids")]
     acting_user: Option<String>,
-    /// List only what waits in this run
-    #[arg(long, value_name = "RUN_ID", conflicts_with = "ids")]
-    run: Option<String>,
+    #[command(flatten)]
+    filters: Filters,
     /// Print approvals as lines of JSON
     #[arg(long)]
     json: bool,
@@ -89,7 +87,7 @@ pub(crate) async fn deny(args: DenyArgs) -> Result<(), Failure> {
 async fn list_or_decide(args: &Common, decision: &str, mut body: Map<String, Value>) -> Result<(), Failure> {
     let api = args.remote.api()?;
     if args.ids.is_empty() {
-        return list(&api, args).await;
+        return inbox::list(&api, &args.filters, args.json).await;
     }
     body.insert("decision".to_owned(), decision.into());
     if let Some(reason) = &args.reason {
@@ -106,7 +104,7 @@ async fn list_or_decide(args: &Common, decision: &str, mut body: Map<String, Val
 async fn decide(api: &Api, id: &str, mut body: Map<String, Value>, args: &Common) -> Result<Value, Failure> {
     let approval = api.get(&["v1", "approvals", id]).await?;
     if !args.json {
-        say(&entry(&approval))?;
+        say(&inbox::entry(&approval))?;
     }
     if let Some(hash) = approval.get("input_hash").filter(|hash| hash.is_string()) {
         body.insert("input_hash".to_owned(), hash.clone());
@@ -119,58 +117,6 @@ async fn decide(api: &Api, id: &str, mut body: Map<String, Value>, args: &Common
     }
     let url = api.url(&["v1", "approvals", id, "decision"]);
     Ok(api.send(Method::POST, url, Some(&Value::Object(body)), &headers).await?)
-}
-
-async fn list(api: &Api, args: &Common) -> Result<(), Failure> {
-    let mut cursor: Option<String> = None;
-    let mut count = 0_usize;
-    loop {
-        let mut url = api.url(&["v1", "approvals"]);
-        url.query_pairs_mut()
-            .append_pair("status", "pending")
-            .extend_pairs(args.run.iter().map(|run| ("run_id", run)))
-            .extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
-        let page = api.send(Method::GET, url, None, &[]).await?;
-        for approval in page.get("data").and_then(Value::as_array).into_iter().flatten() {
-            count += 1;
-            say(&if args.json { approval.to_string() } else { entry(approval) })?;
-        }
-        let next = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
-        if next.is_none() || next == cursor {
-            break;
-        }
-        cursor = next;
-    }
-    if count == 0 && !args.json {
-        say("Nothing waits for a decision.")?;
-    }
-    Ok(())
-}
-
-/// An approval as people read it: which, of what, why, and the arguments.
-fn entry(approval: &Value) -> String {
-    let text = |name: &str| approval.get(name).and_then(Value::as_str);
-    let what = match text("kind") {
-        Some("uncertain_effect") => "did this call take effect?",
-        Some("budget") => "may the run go over its limits?",
-        _ => "may this call run?",
-    };
-    let tool = text("tool_name").unwrap_or("the run");
-    let mut lines = vec![format!("{}  {tool}: {what}", text("id").unwrap_or("?"))];
-    let about = [
-        ("run", text("run_id")),
-        ("risk", text("risk")),
-        ("reason", text("reason")),
-        ("until", text("expires_at")),
-    ];
-    lines.extend(about.into_iter().filter_map(|(label, text)| Some(format!("    {label:<7} {}", text?))));
-    if let Some(input) = approval.get("input").filter(|input| !input.is_null()) {
-        let whole = input.to_string();
-        let shown: String = whole.chars().take(LONGEST_INPUT).collect();
-        let cut = if shown.len() < whole.len() { "… (cut; --json shows all)" } else { "" };
-        lines.push(format!("    {:<7} {shown}{cut}", "input"));
-    }
-    printable(&lines.join("\n"))
 }
 
 fn outcome(approval: &Value) -> String {
@@ -186,18 +132,6 @@ fn outcome(approval: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_entry_shows_what_is_decided() {
-        let approval = json!({"id": "apr_1", "run_id": "run_1", "kind": "tool_call", "tool_name": "refund",
-            "risk": "high", "reason": "over 50", "input": {"order": 7}, "expires_at": null});
-        assert_eq!(
-            entry(&approval),
-            "apr_1  refund: may this call run?\n    run     run_1\n    risk    high\n    reason  over 50\n    input   {\"order\":7}"
-        );
-        let long = json!({"id": "apr_1", "tool_name": "t\u{1b}[2J", "input": {"text": "x".repeat(3000)}});
-        assert!(entry(&long).ends_with("… (cut; --json shows all)") && !entry(&long).contains('\u{1b}'));
-    }
 
     #[test]
     fn the_outcome_counts_votes() {

@@ -1,13 +1,16 @@
 //! The command line.
 
+mod audit;
 mod bootstrap;
 mod decide;
 mod dev;
 mod eval;
 mod flags;
 mod follow;
+mod inbox;
 mod migrate;
 mod output;
+mod policy;
 mod prune;
 mod remote;
 mod run;
@@ -36,6 +39,9 @@ Examples:
   answerable approve
   answerable approve apr_0198c0de --reason \"checked with Ann\"
       See which calls wait for a person; let one happen.
+
+  answerable policy check --agent agt_0198c0de refund '{\"amount\": 250}'
+      Explain whether a call may run, and why.
 
   answerable eval evals/
       Play eval cases on a server of their own and say which failed.
@@ -76,6 +82,10 @@ enum Command {
     Approve(decide::ApproveArgs),
     /// List the calls that wait for a person, or refuse some of them
     Deny(decide::DenyArgs),
+    /// Explain what policies say of a call
+    Policy(policy::PolicyArgs),
+    /// Take out or verify the record of who did what
+    Audit(audit::AuditArgs),
     /// Play eval cases, or make one out of a run
     Eval(eval::EvalArgs),
     /// Make tools out of what describes them
@@ -117,6 +127,8 @@ async fn carry_out(command: Command) -> Result<(), Failure> {
         Command::Tail(args) => tail::tail(args).await,
         Command::Approve(args) => decide::approve(args).await,
         Command::Deny(args) => decide::deny(args).await,
+        Command::Policy(args) => policy::policy(args).await,
+        Command::Audit(args) => audit::audit(args).await,
         Command::Eval(args) => eval::eval(args).await,
         Command::Tools(args) => tools::tools(args).await,
     }
@@ -145,6 +157,8 @@ mod tests {
             "tail",
             "approve",
             "deny",
+            "audit",
+            "policy",
             "eval",
             "tools",
             "Examples:",

@@ -45,6 +45,9 @@ pub(crate) struct RunArgs {
     /// Limits below the agent's own, a JSON object such as {"max_steps": 3}
     #[arg(long, value_name = "JSON")]
     budgets: Option<String>,
+    /// A JSON file with a policy of the run's own, judged beside the agent's and the tenant's: it can only tighten
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
     /// A note to keep with the run; may be given again
     #[arg(long, value_name = "KEY=VALUE")]
     metadata: Vec<String>,
@@ -86,9 +89,10 @@ fn body(args: &RunArgs) -> Result<Value, Failure> {
     let mut put = |name: &str, value: Option<Value>| value.map(|value| body.insert(name.to_owned(), value));
     put("agent_id", args.agent.clone().map(Value::from));
     put("agent_version", args.agent_version.map(Value::from));
-    put("agent", args.agent_file.as_deref().map(agent).transpose()?);
+    put("agent", args.agent_file.as_deref().map(object_in).transpose()?);
     put("thread_id", args.thread.clone().map(Value::from));
     put("context", args.context.as_deref().map(|text| object("--context", text)).transpose()?);
+    put("policy", args.policy.as_deref().map(object_in).transpose()?);
     put("budgets", args.budgets.as_deref().map(|text| object("--budgets", text)).transpose()?);
     put("metadata", metadata(&args.metadata)?);
     Ok(Value::Object(body))
@@ -103,7 +107,8 @@ fn input(text: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn agent(path: &Path) -> Result<Value, Failure> {
+/// A JSON object in a file.
+pub(crate) fn object_in(path: &Path) -> Result<Value, Failure> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| Failure::misconfigured(format!("{name}: {e}")))?;
     object(&name, &text)

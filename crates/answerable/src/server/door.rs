@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use answerable_api::Peer;
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -30,9 +34,9 @@ async fn serve_within(head: Duration, listener: TcpListener, app: Router, stoppe
     http.timer(TokioTimer::new()).header_read_timeout(head);
     loop {
         let come = async { (Arc::clone(&places).acquire_owned().await, listener.accept().await) };
-        let (place, stream) = tokio::select! {
+        let (place, (stream, peer)) = tokio::select! {
             come = come => match come {
-                (place, Ok((stream, _))) => (place, stream),
+                (place, Ok(connection)) => (place, connection),
                 (_, Err(error)) => {
                     tracing::warn!(%error, "a connection could not be taken");
                     tokio::time::sleep(PAUSE).await;
@@ -42,7 +46,11 @@ async fn serve_within(head: Duration, listener: TcpListener, app: Router, stoppe
             () = stopped.cancelled() => break,
         };
         limit(&stream);
-        let service = TowerToHyperService::new(app.clone());
+        let app = TowerToHyperService::new(app.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            app.call(request)
+        });
         let connection = connections.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -239,8 +239,12 @@ impl Server {
             },
         );
         self.measured.watch(engine.counter());
-        let delivery =
-            tokio::spawn(answerable_delivery::run(self.store.clone(), self.client.clone(), stop.clone()));
+        let delivery = tokio::spawn(answerable_delivery::run(
+            self.store.clone(),
+            self.client.clone(),
+            answerable_delivery::Limits::default(),
+            stop.clone(),
+        ));
         let upkeep = tokio::spawn(maintenance::run(
             self.store.clone(),
             self.workspaces.clone(),

@@ -98,6 +98,16 @@ pub(crate) fn page(content_type: &'static str, text: impl Into<Body>) -> Respons
     response
 }
 
+/// A problem as a page, for people who read one. Only for what is no fault of the server's: that is logged where documents
+/// are written.
+pub(crate) fn problem_page(problem: Problem, content_type: &'static str, text: impl Into<Body>) -> Response {
+    let mut response = problem.into_response();
+    response.extensions_mut().remove::<Problem>();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    *response.body_mut() = text.into();
+    response
+}
+
 /// 200 with bytes that somebody else wrote: no browser may take them for a page of this server.
 pub(crate) fn attachment(media_type: &str, bytes: impl Into<Body>) -> Response {
     let plain = HeaderValue::from_static("application/octet-stream");

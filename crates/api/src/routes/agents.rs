@@ -70,7 +70,7 @@ async fn update(
     Id(agent): Id<AgentId>,
     Body(body): Body<AgentBody>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     // Whose agent it is goes before what is wrong with the new one.
     tx.agent_fetch(agent, None).await?.ok_or_else(Problem::not_found)?;
     let spec = read_spec(&state, &mut tx, body.0, "").await?;
@@ -89,7 +89,7 @@ async fn archive(
     tenant: Tenant<AgentsWrite>,
     Id(agent): Id<AgentId>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     if !tx.agent_archive(agent).await? {
         return Err(Problem::not_found());
     }

@@ -1,7 +1,10 @@
 //! Deciding one approval, with a key or by a link that carries its own proof. Looking at the link decides nothing.
 
-use answerable_core::id::{ApprovalId, TenantId};
-use answerable_store::LinkedApproval;
+use std::convert::Infallible;
+
+use answerable_core::audit::{Actor, Origin};
+use answerable_core::id::{ApprovalId, RunId, TenantId};
+use answerable_store::{ApprovalRecord, LinkedApproval, TenantTx, Voter};
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header;
@@ -11,15 +14,16 @@ use super::approvals;
 use crate::auth::{Decide, Tenant};
 use crate::decision_page;
 use crate::idempotency::{Once, Turn};
+use crate::origin;
 use crate::path::Id;
 use crate::problem::Problem;
 use crate::query::Params;
 use crate::router::{Route, get, post};
-use crate::shapes::approvals::DecisionRequest;
+use crate::shapes::approvals::{Approval, DecisionRequest};
 use crate::state::AppState;
 
 /// Bytes of a form.
-const MAX_FORM: usize = 4096;
+const MAX_FORM: usize = 16 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -32,7 +36,17 @@ pub(super) fn routes() -> Vec<Route> {
 struct Decider {
     tenant: TenantId,
     approval_id: ApprovalId,
-    by: String,
+    voter: Voter,
+    origin: Origin,
+}
+
+impl Decider {
+    async fn decide(&self, tx: &mut TenantTx, request: DecisionRequest) -> Result<Approval, Problem> {
+        if self.voter.key.is_none() {
+            linked(tx, self.approval_id).await?;
+        }
+        approvals::decide(tx, self.approval_id, request, &self.voter).await?
+    }
 }
 
 impl FromRequestParts<AppState> for Decider {
@@ -42,10 +56,12 @@ impl FromRequestParts<AppState> for Decider {
         if parts.headers.contains_key(header::AUTHORIZATION) {
             let tenant = Tenant::<Decide>::from_request_parts(parts, state).await?;
             let Id(approval_id) = Id::from_request_parts(parts, state).await?;
-            return Ok(Self { tenant: tenant.id, approval_id, by: tenant.who() });
+            let voter = tenant.voter();
+            return Ok(Self { tenant: tenant.id, approval_id, voter, origin: tenant.origin });
         }
         let Linked { tenant, approval_id } = Linked::from_request_parts(parts, state).await?;
-        Ok(Self { tenant, approval_id, by: "link".into() })
+        let origin = origin::note(parts, Actor::Link);
+        Ok(Self { tenant, approval_id, voter: Voter::with_link(), origin })
     }
 }
 
@@ -53,6 +69,22 @@ impl FromRequestParts<AppState> for Decider {
 struct Linked {
     tenant: TenantId,
     approval_id: ApprovalId,
+}
+
+/// An approval as a link shows it, as long as there is something to say about it.
+async fn linked(tx: &mut TenantTx, approval_id: ApprovalId) -> Result<ApprovalRecord, Problem> {
+    let approval = tx.approval_fetch(approval_id).await?.ok_or_else(Problem::not_found)?;
+    if let Some(why) = &approval.void_reason {
+        let run_id = RunId(approval.run_id);
+        return Err(Problem::expired(format!(
+            "This approval is void: {why}. If people were asked anew, there is a newer link; \
+             all approvals of the run are at /v1/runs/{run_id}/approvals."
+        )));
+    }
+    match approval.status.as_str() {
+        "expired" | "cancelled" => Err(Problem::expired("This approval has expired or was cancelled.")),
+        _ => Ok(approval),
+    }
 }
 
 impl FromRequestParts<AppState> for Linked {
@@ -70,26 +102,62 @@ impl FromRequestParts<AppState> for Linked {
     }
 }
 
-/// The page of a link. Scanners of mail and chat open every link, so nothing but a POST decides.
-async fn show(State(state): State<AppState>, linked: Linked) -> Result<Response, Problem> {
-    let row = state.store.tenant(linked.tenant).await?.approval_fetch(linked.approval_id).await?;
-    let approval = row.ok_or_else(Problem::not_found)?;
-    match approval.status.as_str() {
-        "expired" | "cancelled" => Err(Problem::expired("This approval has expired or was cancelled.")),
-        _ => Ok(decision_page::ask(&approval)),
+/// Whoever opens a link with a browser reads pages, also where something is wrong; all others read documents.
+struct Reader {
+    wants_page: bool,
+}
+
+impl<S: Sync> FromRequestParts<S> for Reader {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let accept = parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+        let kinds =
+            accept.unwrap_or_default().split(',').map(|kind| kind.split(';').next().unwrap_or_default());
+        let has_no_key = !parts.headers.contains_key(header::AUTHORIZATION);
+        Ok(Self { wants_page: has_no_key && kinds.map(str::trim).any(|kind| kind == "text/html") })
     }
 }
 
-async fn decide(State(state): State<AppState>, decider: Decider, said: Said) -> Result<Response, Problem> {
-    match said {
-        Said::Json(once) => decide_json(&state, decider, once).await,
-        Said::Form(request) => {
-            let mut tx = state.store.tenant(decider.tenant).await?;
-            let decided = approvals::decide(&mut tx, decider.approval_id, request, &decider.by).await??;
-            tx.commit().await?;
-            Ok(decision_page::thank(&decided))
+impl Reader {
+    fn sees(&self, answer: Result<Response, Problem>) -> Response {
+        match answer {
+            Ok(response) => response,
+            Err(problem) if self.wants_page && !problem.is_ours() => decision_page::refuse(problem),
+            Err(problem) => problem.into_response(),
         }
     }
+}
+
+/// The page of a link. Scanners of mail and chat open every link, so nothing but a POST decides.
+async fn show(State(state): State<AppState>, reader: Reader, link: Result<Linked, Problem>) -> Response {
+    let shown = async {
+        let link = link?;
+        let mut tx = state.store.tenant(link.tenant).await?;
+        Ok(decision_page::ask(&linked(&mut tx, link.approval_id).await?))
+    };
+    reader.sees(shown.await)
+}
+
+async fn decide(
+    State(state): State<AppState>,
+    reader: Reader,
+    decider: Result<Decider, Problem>,
+    said: Result<Said, Problem>,
+) -> Response {
+    let decided = async {
+        let decider = decider?;
+        match said? {
+            Said::Json(once) => decide_json(&state, decider, *once).await,
+            Said::Form(request) => {
+                let mut tx = origin::begin(&state, decider.tenant, &decider.origin).await?;
+                let decided = decider.decide(&mut tx, request).await?;
+                tx.commit().await?;
+                Ok(decision_page::thank(&decided))
+            }
+        }
+    };
+    reader.sees(decided.await)
 }
 
 async fn decide_json(
@@ -101,14 +169,14 @@ async fn decide_json(
         Turn::First(first) => first,
         Turn::Replay(replay) => return Ok(replay.answer().into_response()),
     };
-    let decided = approvals::decide(&mut first.tx, decider.approval_id, once.body, &decider.by).await??;
+    let decided = decider.decide(&mut first.tx, once.body).await?;
     let answer = crate::problem::Answer::ok(&decided)?;
     Ok(first.answer_with_run(answer, decided.run_id().0).await?.into_response())
 }
 
 /// A decision as JSON, or, from the page of a link, as its form: that page works without scripts.
 enum Said {
-    Json(Once<DecisionRequest>),
+    Json(Box<Once<DecisionRequest>>),
     Form(DecisionRequest),
 }
 
@@ -117,15 +185,12 @@ impl FromRequest<AppState> for Said {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         if !is_form(&request) {
-            return Once::from_request(request, state).await.map(Self::Json);
+            return Once::from_request(request, state).await.map(|once| Self::Json(Box::new(once)));
         }
         let bytes = axum::body::to_bytes(request.into_body(), MAX_FORM).await;
         let bytes = bytes.map_err(|_| Problem::payload_too_large(MAX_FORM))?;
-        let fields: Vec<_> = url::form_urlencoded::parse(&bytes).collect();
-        match fields.as_slice() {
-            [(name, word)] if name == "decision" => DecisionRequest::of_word(word).map(Self::Form),
-            _ => Err(Problem::invalid_at("/decision", "must be approve or deny, and nothing else")),
-        }
+        let fields: Vec<_> = url::form_urlencoded::parse(&bytes).into_owned().collect();
+        DecisionRequest::of_form(&fields).map(Self::Form)
     }
 }
 

@@ -46,6 +46,7 @@ async fn go_on(
         messages,
         trace: caller.context(&mut first.tx).await?,
         asker: asker(&tenant),
+        creators: tenant.creators(),
     };
     made(&state, tenant.id, first, run_id, heir, prefer).await
 }
@@ -69,6 +70,7 @@ async fn fork(
         messages: said(&state, once.body.input.as_ref())?,
         trace: caller.context(&mut first.tx).await?,
         asker: asker(&tenant),
+        creators: tenant.creators(),
     };
     made(&state, tenant.id, first, run_id, heir, prefer).await
 }

@@ -64,10 +64,10 @@ async fn list(
 
 async fn revoke(
     State(state): State<AppState>,
-    _: Operator,
+    operator: Operator,
     Ids(tenant, key): Ids<TenantId, KeyId>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.system().await?;
+    let mut tx = operator.begin(&state).await?;
     if !tx.key_revoke(tenant, key).await? {
         return Err(Problem::not_found());
     }

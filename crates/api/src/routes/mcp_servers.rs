@@ -50,7 +50,7 @@ async fn store(
     Body(spec): Body<McpServerSpec>,
 ) -> Result<Answer, Problem> {
     check_name(&name)?;
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     check_place(&state, &spec)?;
     let faults = header_faults(&mut tx, &spec).await?;
     if !faults.is_empty() {
@@ -122,7 +122,7 @@ async fn remove(
     tenant: Tenant<Admin>,
     Id(name): Id<String>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     if !tx.mcp_server_delete(&name).await? {
         return Err(Problem::not_found());
     }

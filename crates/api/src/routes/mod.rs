@@ -3,10 +3,12 @@
 mod agents;
 mod approvals;
 mod artifacts;
+mod audit;
 mod decisions;
 mod deliveries;
 mod grants;
 mod heirs;
+mod inbox;
 mod keys;
 mod ledger;
 mod mcp_servers;
@@ -36,10 +38,12 @@ pub(crate) fn all() -> Vec<Route> {
         agents::routes(),
         approvals::routes(),
         artifacts::routes(),
+        audit::routes(),
         decisions::routes(),
         deliveries::routes(),
         grants::routes(),
         heirs::routes(),
+        inbox::routes(),
         keys::routes(),
         ledger::routes(),
         mcp_servers::routes(),

@@ -47,7 +47,7 @@ async fn store(
 ) -> Result<Answer, Problem> {
     check_name(&name)?;
     check_spec(&state, &spec)?;
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     let row = tx.provider_put(&name, &spec.into()).await?;
     tx.commit().await?;
     Answer::ok(&Provider::from(row))
@@ -73,7 +73,7 @@ async fn remove(
     tenant: Tenant<Admin>,
     Id(name): Id<String>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     if !tx.provider_delete(&name).await? {
         return Err(Problem::not_found());
     }

@@ -34,7 +34,7 @@ async fn create(
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
     let (by, trace) = (tenant.key_id.to_string(), caller.context(&mut first.tx).await?);
-    let wanted = Wanted { by, trace, turn: Arc::clone(&turn) };
+    let wanted = Wanted { by, creators: tenant.creators(), trace, turn: Arc::clone(&turn) };
     let (base, new) = played(&state, &mut first.tx, run_id, once.body, wanted).await?;
     let new_id = new.run_id;
     first.tx.replay_create(&base, new).await?;

@@ -19,7 +19,7 @@ async fn remove(
     tenant: Tenant<Admin>,
     Id(run_id): Id<RunId>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     match tx.run_delete(run_id).await? {
         RunDeleted::Deleted => tx.commit().await?,
         RunDeleted::NotEnded => return Err(Problem::conflict("The run has not ended.")),

@@ -52,7 +52,8 @@ async fn create(
         Turn::First(first) => first,
         Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
     };
-    let asker = Asker { who: tenant.key_id.to_string(), is_admin: tenant.is_admin };
+    let asker =
+        Asker { who: tenant.key_id.to_string(), creators: tenant.creators(), is_admin: tenant.is_admin };
     let new = admit::admit(&state, &mut first.tx, once.body, asker, caller).await?;
     first.tx.run_create(&new).await?.map_err(admit::refused)?;
     let run = shown(&mut first.tx, new.run_id).await?;
@@ -140,7 +141,7 @@ async fn update(
 ) -> Result<Answer, Problem> {
     let changer = Changer { by: tenant.who(), is_admin: tenant.is_admin };
     let change = RunPatch { budgets: update.budgets, metadata: update.metadata };
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     tx.run_patch(run_id, &change, &changer).await?.map_err(unchanged)?;
     let run = shown(&mut tx, run_id).await?;
     tx.commit().await?;

@@ -42,7 +42,7 @@ async fn store(
     Body(spec): Body<SecretSpec>,
 ) -> Result<Answer, Problem> {
     check_name(&name)?;
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     let row = tx.secret_put(&name, &spec.into()).await?;
     tx.commit().await?;
     Answer::ok(&Secret::from(row))
@@ -53,7 +53,7 @@ async fn remove(
     tenant: Tenant<Admin>,
     Id(name): Id<String>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     if !tx.secret_delete(&name).await? {
         return Err(Problem::not_found());
     }

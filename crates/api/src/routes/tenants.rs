@@ -56,12 +56,12 @@ async fn fetch(
 
 async fn update(
     State(state): State<AppState>,
-    _: Operator,
+    operator: Operator,
     Id(tenant): Id<TenantId>,
     Body(change): Body<TenantUpdate>,
 ) -> Result<Answer, Problem> {
     check_quotas(&change.quotas)?;
-    let mut tx = state.store.system().await?;
+    let mut tx = operator.begin(&state).await?;
     let row =
         tx.tenant_update(tenant, change.name.as_deref(), &change.quotas, change.trust_traceparent).await?;
     let row = row.ok_or_else(Problem::not_found)?;
@@ -71,10 +71,10 @@ async fn update(
 
 async fn remove(
     State(state): State<AppState>,
-    _: Operator,
+    operator: Operator,
     Id(tenant): Id<TenantId>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant).await?;
+    let mut tx = operator.begin_within(&state, tenant).await?;
     if !tx.tenant_delete().await? {
         return Err(Problem::not_found());
     }

@@ -62,7 +62,7 @@ async fn remove(
     tenant: Tenant<RunsWrite>,
     Id(thread): Id<ThreadId>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     match tx.thread_delete(thread).await? {
         ThreadDeleted::Deleted => tx.commit().await?,
         ThreadDeleted::Busy => return Err(Problem::conflict("A run of this thread has not ended.")),

@@ -4,7 +4,7 @@ use answerable_core::id::WebhookId;
 use axum::extract::State;
 
 use crate::auth::{Admin, Tenant};
-use crate::body::Body;
+use crate::body::{Body, Nothing};
 use crate::idempotency::{Once, Turn};
 use crate::page::Page;
 use crate::path::Id;
@@ -20,6 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
         get("/v1/webhooks/{webhook_id}", fetch),
         patch("/v1/webhooks/{webhook_id}", update),
         delete("/v1/webhooks/{webhook_id}", remove),
+        post("/v1/webhooks/{webhook_id}/rotate_secret", rotate),
     ]
 }
 
@@ -62,7 +63,7 @@ async fn update(
     if let Some(url) = &change.url {
         state.check_address(url, "/url")?;
     }
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     let row = tx.webhook_update(webhook, &change.into()).await?.ok_or_else(Problem::not_found)?;
     tx.commit().await?;
     Answer::ok(&Webhook::from(row))
@@ -73,10 +74,24 @@ async fn remove(
     tenant: Tenant<Admin>,
     Id(webhook): Id<WebhookId>,
 ) -> Result<Answer, Problem> {
-    let mut tx = state.store.tenant(tenant.id).await?;
+    let mut tx = tenant.begin(&state).await?;
     if !tx.webhook_delete(webhook).await? {
         return Err(Problem::not_found());
     }
     tx.commit().await?;
     Ok(Answer::no_content())
+}
+
+async fn rotate(
+    State(state): State<AppState>,
+    tenant: Tenant<Admin>,
+    Id(webhook): Id<WebhookId>,
+    once: Once<Nothing>,
+) -> Result<Answer, Problem> {
+    let mut first = match once.key.begin(&state, tenant.id).await? {
+        Turn::First(first) => first,
+        Turn::Replay(replay) => return Ok(replay.answer()),
+    };
+    let (row, secret) = first.tx.webhook_rotate(webhook).await?.ok_or_else(Problem::not_found)?;
+    first.answer(Answer::ok(&Webhook::with_secret(row, &secret))?.with_secret()).await
 }

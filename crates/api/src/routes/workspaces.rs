@@ -117,7 +117,7 @@ async fn change<S>(
 ) -> Result<i64, Problem> {
     let changes = vec![Change { path: path.clone(), expected, content }];
     let commit = WorkspaceCommit { workspace, by: Author::Caller(tenant.who()), changes };
-    match state.config.workspaces.commit(commit).await? {
+    match state.config.workspaces.commit_asked_by(commit, tenant.origin.clone()).await? {
         FilesCommitted::Stored { version } => Ok(version),
         FilesCommitted::Conflict { found: Some(version), .. } => {
             Err(Problem::precondition_failed(format!("The file has version {version}.")))

@@ -1,6 +1,8 @@
 //! Approvals and decisions.
 
-use answerable_core::id::{ApprovalId, CallId, RunId};
+use answerable_core::field_error::pointer_token;
+use answerable_core::id::{AgentId, ApprovalId, CallId, RunId, ThreadId};
+use answerable_core::text::head;
 use answerable_store::{ApprovalRecord, Decision, DecisionWord, GrantScope, Remember};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -10,11 +12,16 @@ use super::{Time, text};
 use crate::body::RequestBody;
 use crate::problem::Problem;
 
+/// Characters of a reason that a form brings; for JSON the document says so.
+const MAX_REASON: usize = 1024;
+
 /// An approval as it is shown.
 #[derive(Debug, Serialize)]
 pub(crate) struct Approval {
     id: ApprovalId,
     run_id: RunId,
+    agent_id: Option<AgentId>,
+    thread_id: Option<ThreadId>,
     step: i32,
     tool_call_id: Option<CallId>,
     kind: String,
@@ -22,15 +29,21 @@ pub(crate) struct Approval {
     input: Option<Value>,
     edited_input: Option<Value>,
     input_hash: Option<String>,
+    tool_version: Option<String>,
     risk: Option<String>,
     reason: String,
     status: String,
     required: i32,
+    self_approval: bool,
     votes: Vec<Value>,
     expires_at: Time,
     created_at: Time,
     decided_at: Option<Time>,
     decided_by: Option<String>,
+    used_at: Option<Time>,
+    voided_at: Option<Time>,
+    void_reason: Option<String>,
+    replaces: Option<ApprovalId>,
 }
 
 impl Approval {
@@ -48,10 +61,12 @@ impl Approval {
 impl From<ApprovalRecord> for Approval {
     fn from(record: ApprovalRecord) -> Self {
         let votes = record.votes.as_array().map(Vec::as_slice).unwrap_or_default();
-        let vote = |vote: &Value| json!({"decision": vote["decision"], "by": vote["by"], "at": vote["at"]});
+        let vote = |vote: &Value| json!({"decision": vote["decision"], "by": vote["by"], "at": vote["at"], "remember": vote["remember"]});
         Self {
             id: ApprovalId(record.approval_id),
             run_id: RunId(record.run_id),
+            agent_id: record.agent_id.map(AgentId),
+            thread_id: record.thread_id.map(ThreadId),
             step: record.step,
             tool_call_id: record.call_id.map(CallId),
             kind: record.kind,
@@ -59,15 +74,21 @@ impl From<ApprovalRecord> for Approval {
             input: record.input,
             edited_input: record.edited_input,
             input_hash: record.input_hash,
+            tool_version: record.tool_version,
             risk: record.risk,
             reason: record.reason,
             status: record.status,
             required: record.required,
+            self_approval: record.self_approval,
             votes: votes.iter().map(vote).collect(),
             expires_at: Time(record.expires_at),
             created_at: Time(record.created_at),
             decided_at: record.decided_at.map(Time),
             decided_by: record.decided_by,
+            used_at: record.used_at.map(Time),
+            voided_at: record.voided_at.map(Time),
+            void_reason: record.void_reason,
+            replaces: record.replaces.map(ApprovalId),
         }
     }
 }
@@ -96,16 +117,38 @@ impl RequestBody for DecisionRequest {
 }
 
 impl DecisionRequest {
-    /// The one word that the page of a decision link sends.
-    pub(crate) fn of_word(word: &str) -> Result<Self, Problem> {
-        let decision = match word {
-            "approve" => DecisionWord::Approve,
-            "deny" => DecisionWord::Deny,
-            _ => return Err(Problem::invalid_at("/decision", "must be approve or deny")),
+    /// What the page of a decision link sends: the decision, and perhaps why and the hash that the page showed.
+    pub(crate) fn of_form(fields: &[(String, String)]) -> Result<Self, Problem> {
+        let fault = |name: &str, message: &str| Problem::invalid_at(format!("/{name}"), message);
+        for (i, (name, value)) in fields.iter().enumerate() {
+            if !["decision", "reason", "input_hash"].contains(&name.as_str()) {
+                return Err(fault(&pointer_token(head(name, 100)), "this field is not known"));
+            }
+            if fields[..i].iter().any(|(earlier, _)| earlier == name) {
+                return Err(fault(name, "may be given once"));
+            }
+            if value.contains('\0') || value.chars().count() > MAX_REASON {
+                return Err(fault(name, "must have at most 1024 characters, and no NUL"));
+            }
+        }
+        let field =
+            |name: &str| fields.iter().find(|(given, _)| given == name).map(|(_, value)| value.trim());
+        let decision = match field("decision") {
+            Some("approve") => DecisionWord::Approve,
+            Some("deny") => DecisionWord::Deny,
+            _ => return Err(fault("decision", "must be approve or deny")),
         };
-        let (approval_id, input, content, reason, input_hash, remember) =
-            (None, None, None, None, None, None);
-        Ok(Self { approval_id, decision, input, content, reason, input_hash, remember })
+        let given = |name: &str| field(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        let (reason, input_hash) = (given("reason"), given("input_hash"));
+        Ok(Self {
+            approval_id: None,
+            decision,
+            input: None,
+            content: None,
+            reason,
+            input_hash,
+            remember: None,
+        })
     }
 
     /// As the store takes it.
@@ -179,6 +222,24 @@ pub(crate) struct DecisionResult {
     pub(crate) approval: Option<Approval>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<Value>,
+}
+
+impl DecisionResult {
+    /// Whether it failed by the server's fault.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.status >= 500
+    }
+
+    /// What the single call would have been answered.
+    pub(crate) fn of(approval_id: String, result: Result<Approval, Problem>, request_id: &str) -> Self {
+        match result {
+            Ok(approval) => Self { approval_id, status: 200, approval: Some(approval), problem: None },
+            Err(problem) => {
+                let document = Some(problem.document(request_id));
+                Self { approval_id, status: problem.status(), approval: None, problem: document }
+            }
+        }
+    }
 }
 
 /// What became of many decisions, in their order.

@@ -36,12 +36,22 @@ impl From<CallRecord> for ToolCall {
             input_hash: call.input_hash,
             original_input: call.original_input,
             validation: call.validation,
-            decision: call.decision,
+            decision: call.decision.map(decision),
             result: call.result,
             ledger_id: call.ledger_id.map(LedgerId),
             child_run_id: call.has_run.then_some(RunId(call.call_id)),
         }
     }
+}
+
+/// A decision with all its fields: older ones were stored without the policies that they were made by.
+fn decision(mut decision: Value) -> Value {
+    if let Some(decision) = decision.as_object_mut() {
+        decision.entry("policy").or_insert(Value::Null);
+        decision.entry("policy_version").or_insert(Value::Null);
+        decision.entry("judged_by").or_insert_with(|| Value::Array(Vec::new()));
+    }
+    decision
 }
 
 /// A client's answer to a call.

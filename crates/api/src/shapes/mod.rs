@@ -2,12 +2,15 @@
 
 pub(crate) mod agents;
 pub(crate) mod approvals;
+pub(crate) mod audit;
 pub(crate) mod calls;
 pub(crate) mod content;
 pub(crate) mod evidence;
 pub(crate) mod grants;
 pub(crate) mod heirs;
+pub(crate) mod inbox;
 pub(crate) mod mcp;
+pub(crate) mod policy_check;
 pub(crate) mod replays;
 pub(crate) mod runs;
 pub(crate) mod settings;

@@ -26,6 +26,7 @@ pub(crate) struct Run {
     agent_id: Option<AgentId>,
     agent_version: Option<i32>,
     thread_id: Option<ThreadId>,
+    policy: Option<Value>,
     attempt: u32,
     trace_id: String,
     budgets: Value,
@@ -66,6 +67,7 @@ impl From<RunRecord> for Run {
             agent_id: run.agent_id.map(AgentId),
             agent_version: run.agent_version,
             thread_id: run.thread_id.map(ThreadId),
+            policy: run.policy,
             attempt: run.state.attempt(),
             trace_id: run.trace_id,
             budgets: budgets(&run.budgets, &run.state, run.at),
@@ -130,6 +132,8 @@ pub(crate) struct RunCreate {
     on_busy: OnBusyWord,
     #[serde(default)]
     pub(crate) budgets: BudgetPatch,
+    #[serde(default)]
+    pub(crate) policy: Option<Value>,
     #[serde(default)]
     pub(crate) context: Map<String, Value>,
     #[serde(default)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use answerable_store::{
-    PolicyRow, ProviderPut, ProviderRow, SecretRow, SigningSecret as StoredSigningSecret,
+    PolicyRow, PolicyVersionRow, ProviderPut, ProviderRow, SecretRow, SigningSecret as StoredSigningSecret,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -128,15 +128,28 @@ impl RequestBody for PolicyBody {}
 
 /// The tenant's policy as it is shown; one without rules where there is none.
 pub(crate) fn policy(row: Option<PolicyRow>) -> Value {
-    let (mut shown, updated_at) = match row {
-        Some(row) => (row.policy, json!(Time(row.updated_at))),
-        None => (json!({}), Value::Null),
-    };
+    let mut shown = row.as_ref().map_or_else(|| json!({}), |row| row.policy.clone());
     if let Some(shown) = shown.as_object_mut() {
         shown.entry("rules").or_insert_with(|| json!([]));
-        shown.insert("updated_at".into(), updated_at);
+        shown.insert("version".into(), json!(row.as_ref().map(|row| row.version)));
+        shown.insert("updated_at".into(), json!(row.as_ref().map(|row| Time(row.updated_at))));
+        shown.insert("updated_by".into(), json!(row.as_ref().and_then(|row| row.updated_by.as_ref())));
     }
     shown
+}
+
+/// One of the policies that a tenant has had.
+#[derive(Debug, Serialize)]
+pub(crate) struct PolicyVersion {
+    version: i32,
+    created_at: Time,
+    created_by: Option<String>,
+}
+
+impl From<PolicyVersionRow> for PolicyVersion {
+    fn from(row: PolicyVersionRow) -> Self {
+        Self { version: row.version, created_at: Time(row.created_at), created_by: row.created_by }
+    }
 }
 
 /// The secret that signs tool calls, and the one before while it is still used.

@@ -2,6 +2,7 @@
 
 mod mcp;
 mod parts;
+mod policy;
 mod routes;
 mod runs;
 mod settings;

@@ -308,7 +308,7 @@ async fn what_is_secret_is_never_shown() {
 async fn policy_and_signing_secret() {
     let world = World::start().await;
     let none = world.tell("GET", "/v1/policy", Value::Null).await;
-    assert_eq!(none.body, json!({"rules": [], "updated_at": null}));
+    assert_eq!(none.body, json!({"rules": [], "version": null, "updated_at": null, "updated_by": null}));
     let put = world.tell("PUT", "/v1/policy", json!({"rules": [{"tool": "x*", "effect": "deny"}]})).await;
     assert_eq!((put.status, put.body["rules"].as_array().map(Vec::len)), (200, Some(1)));
     let open = json!({"rules": [{"effect": "allow", "input": {"properties": {"amount": {"maximum": 5}}}}]});

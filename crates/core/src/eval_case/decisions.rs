@@ -3,8 +3,16 @@
 use serde_json::{Value, json};
 
 use crate::id::CallId;
-use crate::permission::Effect;
+use crate::permission::{Effect, Owner};
 use crate::run::{CallVerdict, Event, Record};
+
+/// The gate's verdict.
+struct Verdict {
+    effect: Effect,
+    rule: Option<usize>,
+    policy: Option<Owner>,
+    version: Option<String>,
+}
 
 /// The decisions so far, in the order of their calls.
 #[derive(Default)]
@@ -16,7 +24,7 @@ struct One {
     tool_name: String,
     input_hash: String,
     /// The gate's verdict.
-    gate: Option<(Effect, Option<usize>)>,
+    gate: Option<Verdict>,
     /// Who decided in the end, and why.
     last: Option<(String, String)>,
     word: Option<&'static str>,
@@ -41,7 +49,12 @@ impl Decisions {
             }),
             Record::CallDecided { call, decision } => {
                 if let Some(one) = self.of(*call) {
-                    one.gate.get_or_insert((decision.effect, decision.rule));
+                    one.gate.get_or_insert_with(|| Verdict {
+                        effect: decision.effect,
+                        rule: decision.rule,
+                        policy: decision.policy,
+                        version: decision.policy_version.clone(),
+                    });
                     one.last = Some((decision.by.clone(), decision.reason.clone()));
                 }
             }
@@ -78,11 +91,11 @@ impl Decisions {
 
 impl One {
     fn told(&self) -> Option<Value> {
-        let (effect, rule) = self.gate?;
+        let Verdict { effect, rule, policy, version } = self.gate.as_ref()?;
         let (by, reason) = self.last.as_ref()?;
         let mut told = json!({
             "step": self.step, "tool_name": self.tool_name, "tool_call_id": self.call, "input_hash": self.input_hash,
-            "effect": effect, "rule": rule, "by": by, "reason": reason, "decision": self.word,
+            "effect": effect, "rule": rule, "policy": policy, "policy_version": version, "by": by, "reason": reason, "decision": self.word,
         });
         if let Some(input) = &self.edited {
             told["input"] = input.clone();

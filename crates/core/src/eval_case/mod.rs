@@ -29,6 +29,8 @@ pub struct Source<'a> {
     pub agent: &'a Value,
     /// The run's context.
     pub context: &'a Value,
+    /// The policy that it was started with.
+    pub policy: Option<&'a Value>,
     /// Deaths in one step that it survives.
     pub max_recoveries: u32,
     /// The state that it began in.
@@ -41,8 +43,8 @@ pub struct Source<'a> {
     pub journal: &'a [Event],
 }
 
-/// The parts of a case that the journal tells of, as JSON: `agent`, `budgets`, `context`, `input`, `model`, `tools`,
-/// `decisions`, `steers`. Pictures and documents that people sent are named by their size and hash; what they hold stays an
+/// The parts of a case that the journal tells of, as JSON: `agent`, `budgets`, `context`, `policy` if it had its own,
+/// `input`, `model`, `tools`, `decisions`, `steers`. Pictures and documents that people sent are named by their size and hash; what they hold stays an
 /// artifact.
 pub fn eval_case(source: &Source<'_>) -> Value {
     let mut case = Case::default();
@@ -71,6 +73,9 @@ pub fn eval_case(source: &Source<'_>) -> Value {
         "decisions": case.decisions.told(),
         "steers": case.steers,
     });
+    if let Some(policy) = source.policy {
+        told["policy"] = policy.clone();
+    }
     case.listed.rename(&mut told);
     told
 }

@@ -110,6 +110,7 @@ mod tests {
             registry: &registry,
             agent: &json!({}),
             context: &json!({}),
+            policy: None,
             max_recoveries: 5,
             first: &first,
             inputs: &inputs,

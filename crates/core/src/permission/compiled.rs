@@ -4,13 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::glob::glob_matches;
-use super::judge::{CallFacts, Judgement};
-use super::policy::{Defaults, Effect, MAX_EXPIRES_MS, Policy, Rule};
+use super::judge::{CallFacts, Judgement, PolicyVersion};
+use super::policy::{
+    Defaults, Denials, Effect, MAX_EXPIRES_MS, MAX_RULES, MIN_REMIND_EVERY_MS, Policy, Rule,
+};
 use crate::FieldError;
 use crate::agent::Risk;
 use crate::schema::Schema;
 
-/// Whose policy it is: an agent's fills gaps with the contract's defaults, a tenant's adds only what it says.
+/// Whose policy it is: an agent's fills gaps with the contract's defaults, a tenant's and a run's add only what they say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Owner {
@@ -18,21 +20,27 @@ pub enum Owner {
     Agent,
     /// The tenant's, judged beside it.
     Tenant,
+    /// The run's own, judged beside both: it can only tighten.
+    Run,
 }
 
 /// A policy ready to judge.
 #[derive(Debug)]
 pub struct CompiledPolicy {
-    owner: Owner,
-    rules: Vec<CompiledRule>,
-    defaults: Defaults,
+    pub(super) owner: Owner,
+    /// Its number, or the hash of what it says.
+    pub(super) version: String,
+    pub(super) rules: Vec<CompiledRule>,
+    pub(super) defaults: Defaults,
+    /// What a denial leads to by it.
+    pub(super) denials: Option<Denials>,
 }
 
 #[derive(Debug)]
-struct CompiledRule {
-    rule: Rule,
-    input: Option<Schema>,
-    context: Option<Schema>,
+pub(super) struct CompiledRule {
+    pub(super) rule: Rule,
+    pub(super) input: Option<Schema>,
+    pub(super) context: Option<Schema>,
 }
 
 impl CompiledPolicy {
@@ -41,6 +49,9 @@ impl CompiledPolicy {
     /// # Errors
     /// Every fault, with pointers into the policy.
     pub fn compile(policy: &Policy, owner: Owner) -> Result<Self, Vec<FieldError>> {
+        if policy.rules.len() > MAX_RULES {
+            return Err(vec![FieldError::new("/rules", format!("has at most {MAX_RULES} rules"))]);
+        }
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         for (i, rule) in policy.rules.iter().enumerate() {
             let at = format!("/rules/{i}");
@@ -56,30 +67,45 @@ impl CompiledPolicy {
             rules.push(CompiledRule { rule: rule.clone(), input, context });
         }
         if errors.is_empty() {
-            Ok(Self { owner, rules, defaults: policy.default.clone().unwrap_or_default() })
+            let (version, denials) = (policy.hash(), policy.denials(owner));
+            Ok(Self { owner, version, rules, defaults: policy.default.clone().unwrap_or_default(), denials })
         } else {
             Err(errors)
         }
+    }
+
+    /// The same under its number.
+    #[must_use]
+    pub fn numbered(self, version: i32) -> Self {
+        Self { version: version.to_string(), ..self }
+    }
+
+    /// It and its version, as decisions name them.
+    pub(super) fn named(&self) -> PolicyVersion {
+        PolicyVersion { owner: self.owner, version: self.version.clone() }
     }
 
     pub(super) fn judge(&self, call: &CallFacts<'_>) -> Option<Judgement> {
         let applying = self.rules.iter().enumerate().filter(|(_, rule)| rule.applies(call));
         let applying: Vec<(usize, &Rule)> = applying.map(|(i, compiled)| (i, &compiled.rule)).collect();
         if let Some(effect) = applying.iter().map(|(_, rule)| rule.effect).max() {
-            return Some(Judgement::of_rules(effect, &applying, self.owner));
+            let version = Some(self.version.clone());
+            return Some(Judgement { version, ..Judgement::of_rules(effect, &applying, self.owner) });
         }
-        let of_contract = match call.risk {
+        let effect = self.by_default(call.risk)?;
+        let reason = format!("no rule applies; {} risk is {} by default", call.risk.as_str(), past(effect));
+        let (owner, version) = (self.owner, Some(self.version.clone()));
+        Some(Judgement { owner, version, reason, ..Judgement::plain(effect) })
+    }
+
+    /// What it says where no rule applies; `None`: nothing, and the other policies decide.
+    pub(super) fn by_default(&self, risk: Risk) -> Option<Effect> {
+        let of_contract = match risk {
             Risk::Low | Risk::Medium => Effect::Allow,
             Risk::High => Effect::Ask,
             Risk::Critical => Effect::Deny,
         };
-        let effect = match (self.defaults.of(call.risk), self.owner) {
-            (Some(effect), _) => effect,
-            (None, Owner::Agent) => of_contract,
-            (None, Owner::Tenant) => return None,
-        };
-        let reason = format!("no rule applies; {} risk is {} by default", call.risk.as_str(), past(effect));
-        Some(Judgement { effect, rule: None, owner: self.owner, reason, ..Judgement::plain(effect) })
+        self.defaults.of(risk).or_else(|| (self.owner == Owner::Agent).then_some(of_contract))
     }
 }
 
@@ -92,12 +118,19 @@ pub(super) fn past(effect: Effect) -> &'static str {
 }
 
 impl CompiledRule {
-    fn applies(&self, call: &CallFacts<'_>) -> bool {
-        let rule = &self.rule;
-        rule.tool.as_deref().is_none_or(|glob| glob_matches(glob, call.tool_name))
-            && rule.risk.as_ref().is_none_or(|risks| risks.contains(&call.risk))
+    pub(super) fn applies(&self, call: &CallFacts<'_>) -> bool {
+        self.names_tool(call)
+            && self.names_risk(call)
             && self.input.as_ref().is_none_or(|schema| schema.fits(call.input))
             && self.context.as_ref().is_none_or(|schema| schema.fits(call.context))
+    }
+
+    pub(super) fn names_tool(&self, call: &CallFacts<'_>) -> bool {
+        self.rule.tool.as_deref().is_none_or(|glob| glob_matches(glob, call.tool_name))
+    }
+
+    pub(super) fn names_risk(&self, call: &CallFacts<'_>) -> bool {
+        self.rule.risk.as_ref().is_none_or(|risks| risks.contains(&call.risk))
     }
 }
 
@@ -107,6 +140,10 @@ fn check_rule(rule: &Rule, at: &str, errors: &mut Vec<FieldError>) {
     }
     if rule.expires_ms == 0 || rule.expires_ms > MAX_EXPIRES_MS {
         errors.push(FieldError::new(format!("{at}/expires_ms"), format!("must be 1 to {MAX_EXPIRES_MS}")));
+    }
+    if rule.remind_every_ms.is_some_and(|every| !(MIN_REMIND_EVERY_MS..=MAX_EXPIRES_MS).contains(&every)) {
+        let message = format!("must be {MIN_REMIND_EVERY_MS} to {MAX_EXPIRES_MS}");
+        errors.push(FieldError::new(format!("{at}/remind_every_ms"), message));
     }
     if rule.effect == Effect::Allow {
         for (part, schema) in [("input", &rule.input), ("context", &rule.context)] {

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::compiled::{CompiledPolicy, Owner, past};
-use super::policy::{DEFAULT_EXPIRES_MS, Effect, OnExpiry, Rule};
+use super::grant::{Grant, are_enough};
+use super::policy::{DEFAULT_EXPIRES_MS, Denials, Effect, OnExpiry, Rule};
 use crate::Millis;
 use crate::agent::Risk;
-use crate::id::GrantId;
 
 /// What a call is judged by.
 #[derive(Debug, Clone, Copy)]
@@ -22,19 +22,35 @@ pub struct CallFacts<'a> {
     pub input_hash: &'a str,
     /// The run's context.
     pub context: &'a Value,
+    /// Who started the run: a key, and whoever it spoke for.
+    pub creators: &'a [String],
 }
 
-/// A remembered approval that covers a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
-    /// Its id.
-    pub id: GrantId,
-    /// Tool.
-    pub tool_name: String,
-    /// The one input that it covers; `None`: any.
-    pub input_hash: Option<String>,
-    /// It holds until then.
-    pub expires_at: Option<Millis>,
+/// The policies that a call is judged by; the strictest wins.
+#[derive(Debug, Clone, Copy)]
+pub struct Policies<'a> {
+    /// The agent's.
+    pub agent: &'a CompiledPolicy,
+    /// The tenant's, if it has one.
+    pub tenant: Option<&'a CompiledPolicy>,
+    /// The run's own, if it was started with one.
+    pub run: Option<&'a CompiledPolicy>,
+}
+
+impl<'a> Policies<'a> {
+    /// All of them, the agent's first.
+    pub fn all(self) -> impl Iterator<Item = &'a CompiledPolicy> {
+        [Some(self.agent), self.tenant, self.run].into_iter().flatten()
+    }
+}
+
+/// A policy and its version, as a decision names them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyVersion {
+    /// Whose policy.
+    pub owner: Owner,
+    /// A tenant's number, or the hash of what an agent's or a run's says.
+    pub version: String,
 }
 
 /// What the gate says.
@@ -47,6 +63,9 @@ pub struct Judgement {
     /// Whose policy decided.
     #[serde(default = "Judgement::agent")]
     pub owner: Owner,
+    /// Version of the policy that decided; `None`: no policy did.
+    #[serde(default)]
+    pub version: Option<String>,
     /// `policy` or `grant:…`.
     pub by: String,
     /// Why.
@@ -57,11 +76,33 @@ pub struct Judgement {
     pub expires_ms: u64,
     /// What an undecided approval comes to.
     pub on_expiry: OnExpiry,
+    /// Whoever started the run may approve, too.
+    #[serde(default = "Judgement::yes")]
+    pub self_approval: bool,
+    /// People are reminded this often, in milliseconds.
+    #[serde(default)]
+    pub remind_every_ms: Option<u64>,
+    /// All policies that were judged by.
+    #[serde(default)]
+    pub judged_by: Vec<PolicyVersion>,
+    /// What a denial leads to by all of them; `None` in older journals: what the agent's says.
+    #[serde(default)]
+    pub denials: Option<Denials>,
+    /// Number of the tenant's rules under which it was said: as long as it stands, so does what was said.
+    #[serde(default)]
+    pub rules: i64,
+    /// It holds until then: the remembered approval that it rests on ends.
+    #[serde(default)]
+    pub until: Option<Millis>,
 }
 
 impl Judgement {
     fn agent() -> Owner {
         Owner::Agent
+    }
+
+    fn yes() -> bool {
+        true
     }
 
     /// A denial by nobody's rule: the gate can't judge, so the call doesn't run.
@@ -74,77 +115,115 @@ impl Judgement {
             effect,
             rule: None,
             owner: Owner::Agent,
+            version: None,
             by: "policy".into(),
             reason: String::new(),
             approvals: 1,
             expires_ms: DEFAULT_EXPIRES_MS,
             on_expiry: OnExpiry::Deny,
+            self_approval: true,
+            remind_every_ms: None,
+            judged_by: Vec::new(),
+            denials: None,
+            rules: 0,
+            until: None,
         }
+    }
+
+    /// The same, said under the tenant's rules of this number.
+    #[must_use]
+    pub fn under(self, rules: i64) -> Self {
+        Self { rules, ..self }
     }
 
     /// Of several rules with the winning effect the first gives the reason; the hardest demands of all hold.
     pub(super) fn of_rules(effect: Effect, applying: &[(usize, &Rule)], owner: Owner) -> Self {
-        let winning: Vec<_> = applying.iter().filter(|(_, rule)| rule.effect == effect).collect();
-        let first = winning.first();
+        let winning = || applying.iter().filter(|(_, rule)| rule.effect == effect);
+        let first = winning().next();
         let reason = first.and_then(|(_, rule)| rule.reason.clone());
-        Self {
+        let verdict = Self {
             rule: first.map(|(i, _)| *i),
             owner,
             reason: reason.unwrap_or_else(|| format!("{} by a rule of the policy", past(effect))),
-            approvals: winning.iter().map(|(_, rule)| rule.approvals).max().unwrap_or(1),
-            expires_ms: winning.iter().map(|(_, rule)| rule.expires_ms).min().unwrap_or(DEFAULT_EXPIRES_MS),
-            on_expiry: if winning.iter().any(|(_, rule)| rule.on_expiry == OnExpiry::Stop) {
-                OnExpiry::Stop
-            } else {
-                OnExpiry::Deny
-            },
+            expires_ms: first.map_or(DEFAULT_EXPIRES_MS, |(_, rule)| rule.expires_ms),
             ..Self::plain(effect)
+        };
+        winning().fold(verdict, |verdict, (_, rule)| verdict.with_demands_of(rule))
+    }
+
+    fn with_demands_of(self, rule: &Rule) -> Self {
+        self.harder(rule.approvals, rule.expires_ms, rule.on_expiry, rule.self_approval, rule.remind_every_ms)
+    }
+
+    /// With another verdict beside it: the stricter effect wins, and where both ask, the hardest demands of both hold.
+    fn beside(self, other: Self) -> Self {
+        if other.effect > self.effect {
+            return other;
+        }
+        if other.effect == Effect::Ask && self.effect == Effect::Ask {
+            return self.harder(
+                other.approvals,
+                other.expires_ms,
+                other.on_expiry,
+                other.self_approval,
+                other.remind_every_ms,
+            );
+        }
+        self
+    }
+
+    fn harder(
+        self,
+        approvals: u32,
+        expires_ms: u64,
+        on_expiry: OnExpiry,
+        self_approval: bool,
+        remind_every_ms: Option<u64>,
+    ) -> Self {
+        Self {
+            approvals: self.approvals.max(approvals),
+            expires_ms: self.expires_ms.min(expires_ms),
+            on_expiry: if on_expiry == OnExpiry::Stop { OnExpiry::Stop } else { self.on_expiry },
+            self_approval: self.self_approval && self_approval,
+            remind_every_ms: [self.remind_every_ms, remind_every_ms].into_iter().flatten().min(),
+            ..self
+        }
+    }
+
+    /// Whether a call that people approved may run by this: it isn't denied, and those who approved are those who must.
+    pub fn is_met_by(&self, deciders: &[String], creators: &[String]) -> bool {
+        match self.effect {
+            Effect::Allow => true,
+            Effect::Ask => are_enough(deciders, self, creators),
+            Effect::Deny => false,
         }
     }
 }
 
-/// Judges a call by the agent's and the tenant's policy; the stricter wins. A grant turns `ask` into `allow`, never for
-/// critical risk and never a `deny`.
-pub fn judge(
-    agent: &CompiledPolicy,
-    tenant: Option<&CompiledPolicy>,
-    grants: &[Grant],
-    call: &CallFacts<'_>,
-    now: Millis,
-) -> Judgement {
-    let by_agent = agent.judge(call).unwrap_or_else(|| Judgement::plain(Effect::Deny));
-    let verdict = match tenant.and_then(|tenant| tenant.judge(call)) {
-        Some(by_tenant) if by_tenant.effect > by_agent.effect => by_tenant,
-        Some(by_tenant) if by_tenant.effect == Effect::Ask && by_agent.effect == Effect::Ask => Judgement {
-            approvals: by_agent.approvals.max(by_tenant.approvals),
-            expires_ms: by_agent.expires_ms.min(by_tenant.expires_ms),
-            on_expiry: if by_tenant.on_expiry == OnExpiry::Stop {
-                OnExpiry::Stop
-            } else {
-                by_agent.on_expiry
-            },
-            ..by_agent
-        },
-        _ => by_agent,
-    };
-    if verdict.effect != Effect::Ask || call.risk == Risk::Critical {
-        return verdict;
-    }
-    match grants.iter().find(|grant| grant.covers(call, now)) {
+/// Judges a call by all policies; the strictest wins. A grant turns `ask` into `allow`, never for critical risk and never a
+/// `deny`.
+pub fn judge(policies: Policies<'_>, grants: &[Grant], call: &CallFacts<'_>, now: Millis) -> Judgement {
+    let verdict = by_policies(policies, call);
+    match grants.iter().find(|grant| grant.gap(call, &verdict, now).is_none()) {
         Some(grant) => Judgement {
             effect: Effect::Allow,
             by: format!("grant:{}", grant.id),
             reason: "a remembered approval covers it".into(),
+            until: grant.expires_at,
             ..verdict
         },
         None => verdict,
     }
 }
 
-impl Grant {
-    fn covers(&self, call: &CallFacts<'_>, now: Millis) -> bool {
-        self.tool_name == call.tool_name
-            && self.input_hash.as_deref().is_none_or(|hash| hash == call.input_hash)
-            && self.expires_at.is_none_or(|at| at > now)
+/// The verdict of the policies alone.
+pub(super) fn by_policies(policies: Policies<'_>, call: &CallFacts<'_>) -> Judgement {
+    let by_agent = policies.agent.judge(call).unwrap_or_else(|| Judgement::plain(Effect::Deny));
+    let others = [policies.tenant, policies.run].into_iter().flatten();
+    let verdict = others.filter_map(|policy| policy.judge(call)).fold(by_agent, Judgement::beside);
+    Judgement {
+        judged_by: policies.all().map(CompiledPolicy::named).collect(),
+        denials: policies.all().filter_map(|policy| policy.denials).reduce(Denials::stricter),
+        ..verdict
     }
 }

@@ -22,7 +22,45 @@ pub struct Policy {
     pub max_denials: Option<u32>,
 }
 
+/// What a denial leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denials {
+    /// Whether one ends the run.
+    pub on_deny: OnDeny,
+    /// The run ends at this many.
+    pub max_denials: u32,
+}
+
+impl Denials {
+    /// The stricter of two, part by part.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        let stops = self.on_deny == OnDeny::Stop || other.on_deny == OnDeny::Stop;
+        Self {
+            on_deny: if stops { OnDeny::Stop } else { OnDeny::Observe },
+            max_denials: self.max_denials.min(other.max_denials),
+        }
+    }
+}
+
 impl Policy {
+    /// Its version, where it has no number: the hash of what it says.
+    pub fn hash(&self) -> String {
+        let said = serde_json::to_value(self).unwrap_or_default();
+        crate::json::sha256_hex(crate::json::canonical(&said).as_bytes())
+    }
+
+    /// What a denial leads to. A tenant's or a run's policy says only what stands in it (`None`: nothing).
+    pub(super) fn denials(&self, owner: super::Owner) -> Option<Denials> {
+        let is_own = owner == super::Owner::Agent || self.on_deny.is_some() || self.max_denials.is_some();
+        let max_denials = if self.max_denials.is_some() || owner == super::Owner::Agent {
+            self.max_denials()
+        } else {
+            u32::MAX
+        };
+        is_own.then(|| Denials { on_deny: self.on_deny(), max_denials })
+    }
+
     /// What an agent that says nothing has.
     pub fn for_agent() -> Self {
         Self::default()
@@ -69,6 +107,12 @@ pub struct Rule {
     /// What an approval that nobody decided comes to.
     #[serde(default = "OnExpiry::deny")]
     pub on_expiry: OnExpiry,
+    /// Whoever started the run may approve, too.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub self_approval: bool,
+    /// People are reminded this often while they have not decided, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind_every_ms: Option<u64>,
 }
 
 /// What a rule says, from the mildest.
@@ -151,6 +195,24 @@ impl Defaults {
 pub const DEFAULT_EXPIRES_MS: u64 = 86_400_000;
 /// Longest time that people may have: thirty days.
 pub const MAX_EXPIRES_MS: u64 = 30 * 86_400_000;
+/// Most rules of a policy.
+pub const MAX_RULES: usize = 256;
+
+/// Version of the state of a run with a policy of its own ([`crate::run::STATE_VERSION`]): servers that would not judge by it
+/// leave the run alone.
+pub const VERSION_OF_RUN_POLICIES: u16 = 5;
+
+/// Shortest time between two reminders: a minute.
+pub const MIN_REMIND_EVERY_MS: u64 = 60_000;
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_yes(value: &bool) -> bool {
+    *value
+}
 
 fn one() -> u32 {
     1

@@ -11,8 +11,8 @@ fn compiled(policy: Value, owner: Owner) -> CompiledPolicy {
 fn verdict(agent: Value, tenant: Option<Value>, grants: &[Grant], risk: Risk, input: &Value) -> Judgement {
     let (agent, tenant) = (compiled(agent, Owner::Agent), tenant.map(|t| compiled(t, Owner::Tenant)));
     let context = json!({"group": "trial"});
-    let call = CallFacts { tool_name: "pay", risk, input, input_hash: "h", context: &context };
-    judge(&agent, tenant.as_ref(), grants, &call, 100)
+    let call = CallFacts { tool_name: "pay", risk, input, input_hash: "h", context: &context, creators: &[] };
+    judge(Policies { agent: &agent, tenant: tenant.as_ref(), run: None }, grants, &call, 100)
 }
 
 #[test]
@@ -51,6 +51,8 @@ fn a_grant_opens_what_is_asked_for_and_nothing_else() {
         tool_name: "pay".into(),
         input_hash: hash.map(Into::into),
         expires_at: until,
+        deciders: vec!["key_1".into()],
+        max_risk: Risk::High,
     };
     let ask = json!({"default": {"critical": "ask"}});
     for (grants, risk, wanted) in [
@@ -64,6 +66,53 @@ fn a_grant_opens_what_is_asked_for_and_nothing_else() {
     }
     let deny = json!({"rules": [{"effect": "deny"}]});
     assert_eq!(verdict(deny, None, &[grant(None, None)], Risk::High, &json!({})).effect, Effect::Deny);
+}
+
+#[test]
+fn whoever_has_a_link_is_one_of_the_others_where_several_must_agree() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    for (approvals, deciders, enough) in [
+        (1, &["user:ann"] as &[&str], true),
+        (1, &[], false),
+        (2, &["link", "user:ann"], false),
+        (2, &["user:ann", "user:bob"], true),
+        (2, &["user:ann", "user:ann", "link"], false),
+        (3, &["user:ann", "user:bob", "link"], false),
+    ] {
+        let ask = json!({"rules": [{"effect": "ask", "approvals": approvals}]});
+        let asked = verdict(ask.clone(), None, &[], Risk::High, &json!({}));
+        assert_eq!(asked.is_met_by(&names(deciders), &[]), enough, "{approvals}: {deciders:?}");
+        let grant = Grant {
+            id: GrantId(uuid::Uuid::nil()),
+            tool_name: "pay".into(),
+            input_hash: None,
+            expires_at: None,
+            deciders: names(deciders),
+            max_risk: Risk::High,
+        };
+        let covered = verdict(ask, None, &[grant], Risk::High, &json!({}));
+        assert_eq!(covered.effect == Effect::Allow, enough, "{approvals}: {deciders:?}");
+    }
+}
+
+#[test]
+fn nothing_is_remembered_by_a_link() {
+    let grant = |deciders: &[&str]| Grant {
+        id: GrantId(uuid::Uuid::nil()),
+        tool_name: "pay".into(),
+        input_hash: None,
+        expires_at: None,
+        deciders: deciders.iter().map(|by| (*by).to_owned()).collect(),
+        max_risk: Risk::High,
+    };
+    let asked = verdict(json!({}), None, &[], Risk::High, &json!({}));
+    assert!(asked.is_met_by(&["link".to_owned()], &[]), "it decides the one approval that it is for");
+    for (deciders, wanted) in
+        [(&["link"] as &[&str], Effect::Ask), (&[], Effect::Ask), (&["link", "user:ann"], Effect::Allow)]
+    {
+        let covered = verdict(json!({}), None, &[grant(deciders)], Risk::High, &json!({}));
+        assert_eq!(covered.effect, wanted, "{deciders:?}");
+    }
 }
 
 #[test]
@@ -105,4 +154,14 @@ fn globs() {
     ] {
         assert_eq!(glob_matches(glob, name), wanted, "{glob} {name}");
     }
+}
+
+#[test]
+fn a_policy_has_so_many_rules_and_no_more() {
+    let rules = |count: usize| -> Policy {
+        serde_json::from_value(json!({"rules": vec![json!({"effect": "deny"}); count]})).expect("policy")
+    };
+    assert!(CompiledPolicy::compile(&rules(MAX_RULES), Owner::Tenant).is_ok());
+    let faults = CompiledPolicy::compile(&rules(MAX_RULES + 1), Owner::Tenant).expect_err("too many");
+    assert_eq!(faults[0].pointer, "/rules");
 }

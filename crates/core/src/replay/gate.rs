@@ -3,7 +3,7 @@
 use super::{Changes, Rules};
 use crate::Millis;
 use crate::json::input_hash;
-use crate::permission::{CallFacts, Judgement, judge};
+use crate::permission::{CallFacts, Judgement, Policies, judge};
 use crate::registry::{Registry, Validation};
 use crate::reply::{ReadCall, ReplyKind};
 use crate::run::{Approval, CallVerdict, Event, NewCall, idempotency_key};
@@ -66,6 +66,11 @@ impl<'a> Gate<'a> {
         let edited = approval.edited.as_ref().map(|(input, ..)| input);
         let input = edited.or(input).cloned().unwrap_or_default();
         approval.judged_again = self.judgement(registry, tool_name, &input, &input_hash(&input), at);
+        // Older recordings don't tell who approved: whoever did is taken for those who must.
+        let judged_again = &approval.judged_again;
+        let deciders = approval.deciders.as_deref();
+        approval.stands =
+            deciders.is_none_or(|deciders| judged_again.is_met_by(deciders, self.rules.creators));
     }
 
     /// What was no JSON stays so: the text is not kept. A call beyond what is taken of one reply stays left out.
@@ -104,8 +109,8 @@ impl<'a> Gate<'a> {
         let Some(tool) = registry.tool(tool_name) else {
             return Judgement::denied("there is no such tool");
         };
-        let (risk, context) = (tool.risk, self.rules.context);
-        let facts = CallFacts { tool_name, risk, input, input_hash: hash, context };
-        judge(&registry.policy, self.rules.tenant, &[], &facts, at)
+        let (risk, Rules { tenant, run, creators, context }) = (tool.risk, self.rules);
+        let facts = CallFacts { tool_name, risk, input, input_hash: hash, context, creators };
+        judge(Policies { agent: &registry.policy, tenant, run }, &[], &facts, at)
     }
 }

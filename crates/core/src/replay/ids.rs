@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Recording;
 use crate::context::{Manifest, Omitted};
-use crate::id::{CallId, LedgerId, MessageId, RunId};
+use crate::id::{ApprovalId, CallId, LedgerId, MessageId, RunId};
 use crate::json::sha256_hex;
 use crate::run::{CallVerdict, Event, NewCall, RunState};
 
@@ -63,6 +63,12 @@ impl Ids {
         CallId(self.id(id.0))
     }
 
+    /// An approval of a recorded call: it lies beside it.
+    fn approval(&self, id: ApprovalId, recorded: CallId) -> ApprovalId {
+        let beside = id.0.as_u128() ^ recorded.0.as_u128();
+        ApprovalId(Uuid::from_u128(self.call(recorded).0.as_u128() ^ beside))
+    }
+
     /// The recorded call behind a call of the replay.
     pub(super) fn recorded(&self, id: CallId) -> CallId {
         CallId(self.flipped(id.0))
@@ -78,7 +84,8 @@ impl Ids {
                 reply.message_id = self.message(reply.message_id);
                 calls.iter_mut().for_each(|call| self.new_call(call));
             }
-            Event::CallDecided { call, verdict, .. } => {
+            Event::CallDecided { call, approval, verdict, .. } => {
+                *approval = approval.map(|id| self.approval(id, *call));
                 if let CallVerdict::Approved(approval) = verdict
                     && let Some((_, _, key)) = &mut approval.edited
                 {
@@ -101,6 +108,9 @@ impl Ids {
             // Its id follows from the run.
             Event::BudgetDenied { approval, .. } => {
                 *approval = state.budget_ask.map_or(*approval, |ask| ask.approval_id);
+            }
+            Event::RulesChanged { verdicts, .. } => {
+                verdicts.iter_mut().for_each(|verdict| verdict.call = self.call(verdict.call));
             }
             Event::Recovered { unsent, .. } => {
                 unsent.iter_mut().for_each(|call| *call = self.call(*call));
@@ -146,12 +156,12 @@ impl Ids {
     }
 }
 
-/// What a run's ids differ in from those that it replays: not nothing, and not the last bit alone, by which the second
-/// approval of a call differs from the first.
+/// What a run's ids differ in from those that it replays: not nothing, and not the last bits alone, by which the approvals
+/// of a call differ from each other.
 fn mask(run: RunId) -> u128 {
     let digest = sha256_hex(format!("replay {run}").as_bytes());
     let bits = digest.get("sha256:".len()..).and_then(|hex| u128::from_str_radix(hex.get(..16)?, 16).ok());
-    (bits.unwrap_or_default() & FREE_BITS).max(2)
+    (bits.unwrap_or_default() & FREE_BITS).max(16)
 }
 
 #[cfg(test)]

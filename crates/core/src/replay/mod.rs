@@ -71,8 +71,12 @@ pub struct Changes<'a> {
 /// What calls are judged by, beside the agent's own policy. Remembered approvals don't apply.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// The policy judged beside the agent's.
+    /// The tenant's policy, judged beside the agent's.
     pub tenant: Option<&'a CompiledPolicy>,
+    /// The policy that the run was started with.
+    pub run: Option<&'a CompiledPolicy>,
+    /// Who started the run.
+    pub creators: &'a [String],
     /// The run's context.
     pub context: &'a Value,
 }

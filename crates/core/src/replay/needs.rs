@@ -102,6 +102,7 @@ impl Need {
             Event::ToolResultSubmitted { call, .. } => Some(Self::Submission(*call)),
             Event::BudgetDenied { .. } => Self::budget(state),
             Event::Recovered { .. }
+            | Event::RulesChanged { .. }
             | Event::ToolsChanged { .. }
             | Event::Steered { .. }
             | Event::TimerFired { .. }

@@ -197,7 +197,8 @@ fn estimate(size: &Size, recorded: Option<Estimate>) -> Estimate {
 /// The approval that a person's word decides. The API writes that down, not the run.
 fn approval_of(event: &Event) -> Option<ApprovalId> {
     match event {
-        Event::CallDecided { call, .. } => Some(ApprovalId(call.0)),
+        // Older journals don't name it: people were asked once about a call.
+        Event::CallDecided { call, approval, .. } => Some(approval.unwrap_or(ApprovalId(call.0))),
         Event::EffectSettled { call, .. } => Some(ApprovalId(uuid::Uuid::from_u128(call.0.as_u128() ^ 1))),
         Event::BudgetDenied { approval, .. } => Some(*approval),
         _ => None,

@@ -10,7 +10,7 @@ use super::{Replayed, Unplayable};
 use crate::Millis;
 use crate::catalog::retaken;
 use crate::id::CallId;
-use crate::run::{Event, next_due};
+use crate::run::{Call, Event, next_due};
 
 /// Events that a recorded event or call may lead to at most, on average: more is a circle.
 const MOST_EACH: usize = 16;
@@ -241,6 +241,21 @@ impl Simulation<'_> {
         let mut event = self.player.ids.event(&self.player.state, entry.event.clone().moved_to(at));
         if let Event::ToolsListed { list, .. } = &mut event {
             list.tools = retaken(&self.player.equipped.agent().spec, &list.tools);
+        }
+        match &mut event {
+            // Whatever people were asked about then, it answers what they are asked now.
+            Event::CallDecided { call, approval, .. } => {
+                *approval = self.player.state.call(*call).map(Call::approval_id);
+            }
+            // The rules of a replay that judges again never change; else only calls are judged that there are.
+            Event::RulesChanged { .. } if self.player.gate.is_some() => return None,
+            Event::RulesChanged { verdicts, .. } => {
+                verdicts.retain(|verdict| self.player.state.call(verdict.call).is_some());
+                if verdicts.is_empty() {
+                    return None;
+                }
+            }
+            _ => {}
         }
         let Some(gate) = &self.player.gate else { return Some(event) };
         let call = Need::met_by(&event, &self.player.state).and_then(Need::call);

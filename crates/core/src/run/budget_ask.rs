@@ -2,8 +2,11 @@
 
 use serde_json::json;
 
-use super::record::{ApprovalKind, ApprovalRow, ApprovalStatus, EventType, Record};
-use super::state::{BudgetAsk, Phase, RunState, StopReason};
+use super::approval_row::{ApprovalKind, ApprovalRow, ApprovalStatus};
+use super::event_type::EventType;
+use super::record::Record;
+use super::state::{BudgetAsk, Phase, RunState};
+use super::status::StopReason;
 use super::step::{Legal, Machine};
 use crate::budget::{BudgetPatch, Limit, OnExhausted, before_model_call};
 use crate::id::ApprovalId;
@@ -39,6 +42,9 @@ impl Machine<'_> {
             reason: format!("{} is used up", StopReason::from(limit).as_str()),
             required: 1,
             expires_at,
+            tool_version: None,
+            self_approval: true,
+            remind_every_ms: None,
         };
         self.request_approval(row);
     }

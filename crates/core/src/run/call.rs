@@ -2,10 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::decision::Decision;
+use super::state::is_default;
 use crate::Millis;
 use crate::id::{ApprovalId, CallId, LedgerId, MessageId};
 use crate::permission::OnExpiry;
 use crate::tool::{ErrorCode, ResultStatus};
+
+/// No tenant's rules have this number.
+const NO_RULES: i64 = -1;
 
 /// A call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +38,19 @@ pub struct Call {
     pub parallel_safe: bool,
     /// A person changed its arguments to this, as text that may be cut: the model must be told.
     pub edited: Option<String>,
+    /// Number of the tenant's rules under which it was judged last.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rules: i64,
+    /// That verdict holds until then; `None`: as long as those rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_until: Option<Millis>,
+    /// How often people were asked before: what they approved then had changed when it was to be used. 1, too, where a server
+    /// of an older version may have asked them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub asked_before: u32,
+    /// The approval by which it may begin; it is used by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<Approved>,
     /// When it was sent first.
     pub started_at: Option<Millis>,
     /// Where it is.
@@ -53,14 +71,20 @@ impl Call {
         LedgerId(self.id.0)
     }
 
-    /// Its approval has the same UUID.
+    /// The approval that is open or was last: the first has the same UUID, those after it are next to it in time.
     pub fn approval_id(&self) -> ApprovalId {
-        ApprovalId(self.id.0)
+        let nth = u128::from(self.asked_before) << 1;
+        ApprovalId(uuid::Uuid::from_u128(self.id.0.as_u128() ^ nth))
     }
 
     /// The approval that asks what became of it: another one, next to the first in time.
     pub fn uncertain_approval_id(&self) -> ApprovalId {
         ApprovalId(uuid::Uuid::from_u128(self.id.0.as_u128() ^ 1))
+    }
+
+    /// Number of the rules by which it may begin at `at`; none that there is, if it must be judged again.
+    pub fn rules_at(&self, at: Millis) -> i64 {
+        if self.allowed_until.is_some_and(|until| until <= at) { NO_RULES } else { self.rules }
     }
 
     /// Whether it has a result.
@@ -75,6 +99,19 @@ impl Call {
             Stage::Key | Stage::Out { .. } | Stage::Backoff { .. } | Stage::Reconciling { .. }
         )
     }
+}
+
+/// An approval that was given and isn't used yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approved {
+    /// Which.
+    pub approval: ApprovalId,
+    /// What was decided.
+    pub decision: Decision,
+    /// After that it is too old to be used.
+    pub until: Millis,
+    /// What that comes to.
+    pub on_expiry: OnExpiry,
 }
 
 /// Where a call is.

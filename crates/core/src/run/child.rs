@@ -10,7 +10,8 @@ use given::limits;
 
 use super::call::Stage;
 use super::record::Record;
-use super::state::{RunState, Status, StopReason};
+use super::state::RunState;
+use super::status::{Status, StopReason};
 use super::step::{Legal, Machine};
 use crate::Millis;
 use crate::agent::ToolSpec;

@@ -2,10 +2,13 @@
 
 use serde_json::json;
 
+use super::approval_row::ApprovalStatus;
 use super::call::Stage;
-use super::record::{ApprovalStatus, EventType, Record};
+use super::event_type::EventType;
+use super::record::Record;
 use super::settle::uncertain_result;
-use super::state::{End, Phase, Status, StopReason};
+use super::state::{End, Phase};
+use super::status::{Status, StopReason};
 use super::step::{Legal, Machine};
 use crate::budget::Limit;
 use crate::id::ApprovalId;

@@ -77,8 +77,21 @@ pub enum Event {
         #[serde(default)]
         wire: Option<String>,
     },
-    /// People, or time, decided on a call.
-    CallDecided { at: Millis, call: CallId, verdict: CallVerdict, by: String, reason: Option<String> },
+    /// People, or time, decided on a call: on this approval of it (`None` in older journals: the one that is open).
+    CallDecided {
+        at: Millis,
+        call: CallId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<ApprovalId>,
+        verdict: CallVerdict,
+        by: String,
+        reason: Option<String>,
+        /// When they did; `None`: when it happened to the run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given_at: Option<Millis>,
+    },
+    /// Calls are judged by other rules than before: those that have not begun were judged again.
+    RulesChanged { at: Millis, verdicts: Vec<JudgedAgain> },
     /// No earlier entry is in the call's way.
     KeyFree { at: Millis, call: CallId },
     /// An earlier entry is, and the call takes its outcome.
@@ -135,6 +148,7 @@ impl Event {
             | Self::ModelReplied { at, .. }
             | Self::ModelFailed { at, .. }
             | Self::CallDecided { at, .. }
+            | Self::RulesChanged { at, .. }
             | Self::KeyFree { at, .. }
             | Self::KeyTaken { at, .. }
             | Self::AgentFound { at, .. }
@@ -155,6 +169,9 @@ impl Event {
     /// The same event at another time.
     #[must_use]
     pub fn moved_to(mut self, to: Millis) -> Self {
+        if let Self::CallDecided { at, given_at: Some(given_at), .. } = &mut self {
+            *given_at = given_at.saturating_add(to.saturating_sub(*at));
+        }
         match &mut self {
             Self::Started { at }
             | Self::Recovered { at, .. }
@@ -170,6 +187,7 @@ impl Event {
             | Self::ModelReplied { at, .. }
             | Self::ModelFailed { at, .. }
             | Self::CallDecided { at, .. }
+            | Self::RulesChanged { at, .. }
             | Self::KeyFree { at, .. }
             | Self::KeyTaken { at, .. }
             | Self::AgentFound { at, .. }
@@ -254,10 +272,31 @@ pub enum CallVerdict {
 /// An approval that is used now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// The policy's verdict at this moment: a `deny` voids the approval.
+    /// The policies' verdict at this moment: a `deny` voids the approval.
     pub judged_again: Judgement,
+    /// Those who approved, as far as their word counts; `None`: older journals don't tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deciders: Option<Vec<String>>,
+    /// They are those who must by that verdict ([`Judgement::is_met_by`]); if not, the approval is void.
+    #[serde(default = "yes")]
+    pub stands: bool,
     /// What runs, where a person changed the input: the input, its hash and its key.
     pub edited: Option<(Value, String, String)>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A call that has not begun, judged by the rules of this moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JudgedAgain {
+    /// Which.
+    pub call: CallId,
+    /// The policies' verdict.
+    pub judgement: Judgement,
+    /// Those who approved it are those who must by that verdict.
+    pub stands: bool,
 }
 
 /// An earlier entry that a call takes its outcome from: it holds the call's business key, or is the same effect made

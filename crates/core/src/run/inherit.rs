@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::child::Given;
-use super::state::{Clock, Phase, RunState, Status};
+use super::clock::Clock;
+use super::state::{Phase, RunState};
+use super::status::Status;
 use super::summing::Summing;
 use crate::Millis;
 use crate::budget::{Budgets, Used};
@@ -89,6 +91,8 @@ impl RunState {
             depth: 0,
             by_children: Used::default(),
             abandoned: Given::default(),
+            open_approvals: Vec::new(),
+            denials: None,
             inherited: Some(inherited),
             correction: self.correction.clone(),
             summing: Summing::default(),

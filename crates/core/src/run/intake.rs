@@ -2,14 +2,18 @@
 
 use serde_json::json;
 
+use super::approval_row::{ApprovalKind, ApprovalRow};
 use super::call::{Call, Stage};
+use super::decision::Decision;
 use super::event::NewCall;
-use super::record::{ApprovalKind, ApprovalRow, CallRow, Decision, EventType, Record};
-use super::state::{Denied, StopReason};
+use super::event_type::EventType;
+use super::record::{CallRow, Record};
+use super::state::Denied;
+use super::status::StopReason;
 use super::step::Machine;
 use super::tools::SAME_IS_UNCLEAR;
 use crate::agent::{ToolKind, ToolSpec};
-use crate::permission::{Effect, Judgement, OnDeny};
+use crate::permission::{Denials, Effect, Judgement, OnDeny};
 use crate::registry::Validation;
 use crate::tool::{ErrorCode, ResultStatus, ToolResult};
 
@@ -47,6 +51,10 @@ impl Machine<'_> {
                 writes: tool.is_some_and(ToolSpec::writes),
                 parallel_safe: tool.is_some_and(|tool| tool.parallel_safe),
                 edited: None,
+                rules: new.judgement.as_ref().map_or(0, |judgement| judgement.rules),
+                allowed_until: new.judgement.as_ref().and_then(|judgement| judgement.until),
+                asked_before: 0,
+                approved: None,
                 started_at: None,
                 stage: Stage::Ready,
                 since: None,
@@ -119,7 +127,7 @@ impl Machine<'_> {
         format!("The run may make {} tool calls, and they are used up.", self.state.budgets.max_tool_calls)
     }
 
-    fn judged(&mut self, index: usize, judgement: &Judgement) {
+    pub(super) fn judged(&mut self, index: usize, judgement: &Judgement) {
         let (tool_name, hash) =
             (self.state.calls[index].tool_name.clone(), self.state.calls[index].input_hash.clone());
         let before = self.denied_before(&tool_name, &hash).cloned();
@@ -130,6 +138,7 @@ impl Machine<'_> {
             decision.by = "policy".into();
             decision.reason = format!("denied before in this run: {}", before.reason);
         }
+        self.note_denials(judgement);
         self.decided(index, &decision);
         match decision.effect {
             Effect::Allow => {}
@@ -140,11 +149,17 @@ impl Machine<'_> {
         }
     }
 
+    /// What a denial leads to by the policies that judged last. Where none could, it stays as it is.
+    pub(super) fn note_denials(&mut self, judgement: &Judgement) {
+        self.state.denials = judgement.denials.or(self.state.denials);
+    }
+
     /// Writes a decision down.
     pub(super) fn decided(&mut self, index: usize, decision: &Decision) {
         let call = &self.state.calls[index];
         let data = json!({"tool_call_id": call.id, "tool_name": call.tool_name, "effect": decision.effect,
-            "rule": decision.rule, "by": decision.by, "reason": decision.reason});
+            "rule": decision.rule, "policy": decision.policy, "policy_version": decision.policy_version,
+            "by": decision.by, "reason": decision.reason});
         self.records.push(Record::CallDecided { call: call.id, decision: decision.clone() });
         self.emit_in_step(EventType::PermissionDecided, data);
     }
@@ -165,18 +180,17 @@ impl Machine<'_> {
             reason: judgement.reason.clone(),
             required: judgement.approvals,
             expires_at,
+            tool_version: self.config.registry.tool_version(&call.tool_name),
+            self_approval: judgement.self_approval,
+            remind_every_ms: judgement.remind_every_ms,
         };
         self.request_approval(row);
     }
 
     /// Writes down that people are asked.
     pub(super) fn request_approval(&mut self, row: ApprovalRow) {
-        let mut data =
-            json!({"approval_id": row.id, "kind": row.kind, "reason": row.reason, "required": row.required});
-        if let (Some(call), Some(tool_name)) = (row.call, &row.tool_name) {
-            data["tool_call_id"] = json!(call);
-            data["tool_name"] = json!(tool_name);
-        }
+        let data = row.event_data();
+        self.keep_open(row.clone());
         self.records.push(Record::ApprovalOpened(Box::new(row)));
         self.emit_in_step(EventType::ApprovalRequested, data);
     }
@@ -197,7 +211,9 @@ impl Machine<'_> {
             ToolResult::without_run(ResultStatus::Denied, Some(ErrorCode::PermissionDenied), message);
         self.complete(index, result, None);
         let policy = &self.config.registry.spec.policy;
-        if policy.on_deny() == OnDeny::Stop || self.state.denied.len() >= policy.max_denials() as usize {
+        let own = Denials { on_deny: policy.on_deny(), max_denials: policy.max_denials() };
+        let denials = self.state.denials.map_or(own, |denials| denials.stricter(own));
+        if denials.on_deny == OnDeny::Stop || self.state.denied.len() >= denials.max_denials as usize {
             self.end_by(
                 StopReason::PermissionDenied,
                 format!("the call of {tool_name} was denied: {reason}"),

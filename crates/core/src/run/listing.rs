@@ -5,11 +5,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::record::{EventType, Record};
-use super::state::{RunState, StopReason};
+use super::event_type::EventType;
+use super::open_approval::VERSION_OF_APPROVALS;
+use super::record::Record;
+use super::state::RunState;
+use super::status::StopReason;
 use super::step::{Legal, Machine};
 use crate::agent::{AgentSpec, ToolKind, ToolSpec};
 use crate::catalog::{self, LeftOut, Missing, Suggested};
+use crate::permission::Rule;
 
 /// Version of the first binary that knows tools beside those that tenants and their callers run.
 const VERSION_OF_TOOLS: u16 = 4;
@@ -55,7 +59,15 @@ pub fn version_of(agent: &AgentSpec) -> u16 {
             || tool.max_concurrent.is_some()
             || tool.rate.is_some()
     };
-    if !agent.mcp.is_empty() || agent.tools.iter().any(is_new) { VERSION_OF_TOOLS } else { 1 }
+    // Older binaries don't know what its rules ask for.
+    let is_new_rule = |rule: &Rule| !rule.self_approval || rule.remind_every_ms.is_some();
+    if agent.policy.rules.iter().any(is_new_rule) {
+        VERSION_OF_APPROVALS
+    } else if !agent.mcp.is_empty() || agent.tools.iter().any(is_new) {
+        VERSION_OF_TOOLS
+    } else {
+        1
+    }
 }
 
 impl RunTools {

@@ -2,8 +2,10 @@
 
 use serde_json::json;
 
-use super::record::{EventType, Record, StepModel};
-use super::state::{Phase, StopReason};
+use super::event_type::EventType;
+use super::record::{Record, StepModel};
+use super::state::Phase;
+use super::status::StopReason;
 use super::step::{Legal, Machine};
 use crate::budget::{MAX_COUNT, before_model_call};
 use crate::model::{FailureKind, ModelFailure};

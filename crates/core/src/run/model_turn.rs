@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::event::{NewCall, ReplyFacts};
+use super::event_type::EventType;
 use super::given::VERSION_OF_PARTS;
-use super::record::{EventType, Record, StepModel};
-use super::state::{Phase, Status, StopReason};
+use super::record::{Record, StepModel};
+use super::state::Phase;
+use super::status::{Status, StopReason};
 use super::step::{Legal, Machine};
 use crate::budget::{Estimate, before_model_call};
 use crate::context::Manifest;

@@ -3,13 +3,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::approval_row::{ApprovalRow, ApprovalStatus};
+use super::decision::Decision;
+use super::event_type::EventType;
 use crate::Millis;
-use crate::agent::{Risk, ToolSpec};
+use crate::agent::ToolSpec;
 use crate::context::Manifest;
 use crate::id::{ApprovalId, CallId, LedgerId};
 use crate::ledger::Outcome;
 use crate::message::Message;
-use crate::permission::Judgement;
 use crate::registry::Validation;
 use crate::tool::ToolResult;
 
@@ -109,6 +111,13 @@ pub enum Record {
     },
     /// People are asked.
     ApprovalOpened(Box<ApprovalRow>),
+    /// An approval that was given can't be used: what it was given for has changed. People are asked anew, or not at all.
+    ApprovalVoid {
+        /// Which.
+        approval_id: ApprovalId,
+        /// What changed.
+        reason: String,
+    },
     /// Nobody needs to decide any more.
     ApprovalClosed {
         /// Which.
@@ -134,74 +143,6 @@ pub enum Record {
         /// `error` of the API.
         error: Option<Value>,
     },
-}
-
-/// Names of stored events (contract, "Events").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the contract's names")]
-pub enum EventType {
-    RunQueued,
-    RunStarted,
-    RunWaiting,
-    RunResumed,
-    RunFinished,
-    RunFailed,
-    RunCancelled,
-    ToolsListed,
-    StepStarted,
-    ContextSummarizing,
-    ContextSummarized,
-    ContextSummaryFailed,
-    ContextBuilt,
-    ModelStarted,
-    ModelCompleted,
-    ModelFailed,
-    ToolRejected,
-    PermissionDecided,
-    ApprovalRequested,
-    ApprovalDecided,
-    ToolStarted,
-    ToolCompleted,
-    ToolReconciled,
-    CheckpointSaved,
-}
-
-impl EventType {
-    /// As in the contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RunQueued => "run.queued",
-            Self::RunStarted => "run.started",
-            Self::RunWaiting => "run.waiting",
-            Self::RunResumed => "run.resumed",
-            Self::RunFinished => "run.finished",
-            Self::RunFailed => "run.failed",
-            Self::RunCancelled => "run.cancelled",
-            Self::ToolsListed => "tools.listed",
-            Self::StepStarted => "step.started",
-            Self::ContextSummarizing => "context.summarizing",
-            Self::ContextSummarized => "context.summarized",
-            Self::ContextSummaryFailed => "context.summary_failed",
-            Self::ContextBuilt => "context.built",
-            Self::ModelStarted => "model.started",
-            Self::ModelCompleted => "model.completed",
-            Self::ModelFailed => "model.failed",
-            Self::ToolRejected => "tool.rejected",
-            Self::PermissionDecided => "permission.decided",
-            Self::ApprovalRequested => "approval.requested",
-            Self::ApprovalDecided => "approval.decided",
-            Self::ToolStarted => "tool.started",
-            Self::ToolCompleted => "tool.completed",
-            Self::ToolReconciled => "tool.reconciled",
-            Self::CheckpointSaved => "checkpoint.saved",
-        }
-    }
-
-    /// Whether webhooks can hear of it: what happens to the run as a whole, and what people are asked.
-    pub fn is_for_webhooks(self) -> bool {
-        let name = self.as_str();
-        name.starts_with("run.") || name.starts_with("approval.")
-    }
 }
 
 /// A step's model call (contract, "Step").
@@ -258,34 +199,6 @@ pub struct CallRow {
     pub client: bool,
 }
 
-/// Who let a call happen, or not (contract, "ToolCall").
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
-    /// `allow`, `deny` or `ask`.
-    pub effect: crate::permission::Effect,
-    /// The rule that decided.
-    pub rule: Option<usize>,
-    /// Who.
-    pub by: String,
-    /// Why.
-    pub reason: String,
-    /// When.
-    pub decided_at: Millis,
-}
-
-impl Decision {
-    /// The gate's verdict as a decision.
-    pub fn of(judgement: &Judgement, at: Millis) -> Self {
-        Self {
-            effect: judgement.effect,
-            rule: judgement.rule,
-            by: judgement.by.clone(),
-            reason: judgement.reason.clone(),
-            decided_at: at,
-        }
-    }
-}
-
 /// A ledger entry as it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerRow {
@@ -307,79 +220,11 @@ pub struct LedgerRow {
     pub writes: bool,
     /// When it is known at the latest: its attempt's timeout and some more.
     pub until: Millis,
-}
-
-/// What is asked of people (contract, "Approval").
-#[derive(Debug, Clone, PartialEq)]
-pub struct ApprovalRow {
-    /// Its id.
-    pub id: ApprovalId,
-    /// What is asked.
-    pub kind: ApprovalKind,
-    /// The call it is about; none for a budget.
-    pub call: Option<CallId>,
-    /// Step.
-    pub step: u32,
-    /// Tool.
-    pub tool_name: Option<String>,
-    /// Hash of the input it is bound to.
-    pub input_hash: Option<String>,
-    /// The tool's risk.
-    pub risk: Option<Risk>,
-    /// Why they are asked.
-    pub reason: String,
-    /// Different deciders that must agree.
-    pub required: u32,
-    /// They have until then.
-    pub expires_at: Millis,
-}
-
-/// What is asked of people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalKind {
-    /// Whether a call may run.
-    ToolCall,
-    /// Whether a call happened.
-    UncertainEffect,
-    /// More budget.
-    Budget,
-}
-
-impl ApprovalKind {
-    /// As in the contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ToolCall => "tool_call",
-            Self::UncertainEffect => "uncertain_effect",
-            Self::Budget => "budget",
-        }
-    }
-}
-
-/// State of an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the contract's names")]
-pub enum ApprovalStatus {
-    Pending,
-    Approved,
-    Denied,
-    Expired,
-    Cancelled,
-}
-
-impl ApprovalStatus {
-    /// As in the contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Denied => "denied",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-        }
-    }
+    /// Number of the tenant's rules under which the call was judged last ([`super::Call::rules_at`]). Nothing is written
+    /// under others.
+    pub rules: i64,
+    /// The approval that is used up by it.
+    pub approval: Option<ApprovalId>,
 }
 
 /// A state that can be gone back to.

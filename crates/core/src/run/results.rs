@@ -3,8 +3,10 @@
 use serde_json::json;
 
 use super::call::{CallOutcome, Stage};
-use super::record::{CheckpointRow, EventType, Record};
-use super::state::{Phase, StopReason};
+use super::event_type::EventType;
+use super::record::{CheckpointRow, Record};
+use super::state::Phase;
+use super::status::StopReason;
 use super::step::Machine;
 use crate::agent::{Repeat, ToolKind};
 use crate::id::LedgerId;
@@ -66,7 +68,7 @@ impl Machine<'_> {
             | Stage::Reconciling { attempt, .. } => attempt,
             _ => 1,
         };
-        let mut told = told_to_model(&result, call.edited.as_deref());
+        let mut told = told_to_model(&result, call.edited.as_deref(), call.started_at.is_some());
         told.push_str(&self.how_to_read_on(&tool_name, &result));
         let outcome = CallOutcome {
             status: result.status,
@@ -74,6 +76,7 @@ impl Machine<'_> {
             result_hash: sha256_hex(told.as_bytes()),
         };
         self.state.calls[index].stage = Stage::Done(outcome);
+        self.leave_approval_unused(index);
         if let Some((message_id, seq)) = message {
             self.records.push(Record::Message(Message {
                 tool_call_id: Some(id),
@@ -157,7 +160,7 @@ impl Machine<'_> {
 }
 
 /// A result as the model sees it: plain where it succeeded, otherwise what went wrong in a form that tells them apart.
-fn told_to_model(result: &ToolResult, edited: Option<&str>) -> String {
+fn told_to_model(result: &ToolResult, edited: Option<&str>, has_begun: bool) -> String {
     let told = match (result.status, result.error_code) {
         (ResultStatus::Succeeded, _) if result.content.is_empty() => "(no output)".to_owned(),
         (ResultStatus::Succeeded, _) => result.content.clone(),
@@ -167,7 +170,8 @@ fn told_to_model(result: &ToolResult, edited: Option<&str>) -> String {
     };
     match edited {
         Some(input) => {
-            format!("[A person changed the arguments of this call before it ran, to {input}]\n{told}")
+            let before = if has_begun { " before it ran" } else { "" };
+            format!("[A person changed the arguments of this call{before}, to {input}]\n{told}")
         }
         None => told,
     }

@@ -2,10 +2,12 @@
 
 use serde_json::json;
 
+use super::approval_row::{ApprovalKind, ApprovalRow};
 use super::call::Stage;
 use super::event::Reconciliation;
-use super::record::{ApprovalKind, ApprovalRow, EventType, Record};
-use super::state::StopReason;
+use super::event_type::EventType;
+use super::record::Record;
+use super::status::StopReason;
 use super::step::{Legal, Machine};
 use crate::agent::OnUncertain;
 use crate::id::CallId;
@@ -94,6 +96,9 @@ impl Machine<'_> {
             reason: format!("Did it happen? {why}"),
             required: 1,
             expires_at,
+            tool_version: None,
+            self_approval: true,
+            remind_every_ms: None,
         };
         self.request_approval(row);
     }

@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::call::Call;
 use super::child::Given;
+use super::clock::Clock;
 use super::inherit::Inherited;
 use super::listing::RunTools;
+use super::open_approval::OpenApproval;
+use super::status::{Status, StopReason};
 use super::summing::Summing;
 use crate::Millis;
 use crate::budget::{Budgets, Estimate, Limit, Used};
@@ -13,9 +16,10 @@ use crate::correction::Correction;
 use crate::id::{ApprovalId, CallId, RunId};
 use crate::loop_guard::LoopGuard;
 use crate::model_retry::Progress;
+use crate::permission::Denials;
 
 /// Newest version of the stored form that this binary understands. It understands all older ones, too.
-pub const STATE_VERSION: u16 = 4;
+pub const STATE_VERSION: u16 = 5;
 /// Version of a state that has nothing newer in it.
 const FIRST_VERSION: u16 = 1;
 
@@ -83,6 +87,12 @@ pub struct RunState {
     /// other run gets it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub abandoned: Given,
+    /// What people are asked, and when they hear of it again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub open_approvals: Vec<OpenApproval>,
+    /// What a denial leads to by the policies that judged last; `None`: what the agent's says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denials: Option<Denials>,
     /// What it brought along, if it stands on another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
@@ -97,7 +107,7 @@ pub struct RunState {
     pub tools: Option<RunTools>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -139,6 +149,8 @@ impl RunState {
             depth: 0,
             by_children: Used::default(),
             abandoned: Given::default(),
+            open_approvals: Vec::new(),
+            denials: None,
             inherited: None,
             correction: None,
             summing: Summing::default(),
@@ -170,45 +182,6 @@ impl RunState {
     /// `attempt` of the API: one more than the deaths that it survived.
     pub fn attempt(&self) -> u32 {
         self.deaths + 1
-    }
-}
-
-/// Status of a run (contract, "Run").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the contract's names")]
-pub enum Status {
-    Queued,
-    Running,
-    WaitingApproval,
-    WaitingTool,
-    Finished,
-    Failed,
-    Cancelled,
-}
-
-impl Status {
-    /// Whether it never changes again.
-    pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Finished | Self::Failed | Self::Cancelled)
-    }
-
-    /// Whether the run waits for somebody.
-    pub fn is_waiting(self) -> bool {
-        matches!(self, Self::WaitingApproval | Self::WaitingTool)
-    }
-
-    /// As in the contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::WaitingApproval => "waiting_approval",
-            Self::WaitingTool => "waiting_tool",
-            Self::Finished => "finished",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
     }
 }
 
@@ -250,80 +223,6 @@ pub enum Phase {
     Ended,
 }
 
-/// Why a run ended (contract, "`stop_reason`").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the contract's names")]
-pub enum StopReason {
-    FinalAnswer,
-    Cancelled,
-    MaxSteps,
-    MaxTokens,
-    MaxToolCalls,
-    MaxCost,
-    Timeout,
-    PermissionDenied,
-    ApprovalExpired,
-    RepeatedToolCall,
-    SameErrorRepeated,
-    SideEffectUncertain,
-    ContextOverflow,
-    ModelError,
-    ModelRefusal,
-    OutputInvalid,
-    ToolsUnavailable,
-    CrashLoop,
-    InternalError,
-}
-
-impl StopReason {
-    /// The status that goes with it.
-    pub fn status(self) -> Status {
-        match self {
-            Self::FinalAnswer => Status::Finished,
-            Self::Cancelled => Status::Cancelled,
-            _ => Status::Failed,
-        }
-    }
-
-    /// As in the contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::FinalAnswer => "final_answer",
-            Self::Cancelled => "cancelled",
-            Self::MaxSteps => "max_steps",
-            Self::MaxTokens => "max_tokens",
-            Self::MaxToolCalls => "max_tool_calls",
-            Self::MaxCost => "max_cost",
-            Self::Timeout => "timeout",
-            Self::PermissionDenied => "permission_denied",
-            Self::ApprovalExpired => "approval_expired",
-            Self::RepeatedToolCall => "repeated_tool_call",
-            Self::SameErrorRepeated => "same_error_repeated",
-            Self::SideEffectUncertain => "side_effect_uncertain",
-            Self::ContextOverflow => "context_overflow",
-            Self::ModelError => "model_error",
-            Self::ModelRefusal => "model_refusal",
-            Self::OutputInvalid => "output_invalid",
-            Self::ToolsUnavailable => "tools_unavailable",
-            Self::CrashLoop => "crash_loop",
-            Self::InternalError => "internal_error",
-        }
-    }
-}
-
-impl From<Limit> for StopReason {
-    fn from(limit: Limit) -> Self {
-        match limit {
-            Limit::MaxSteps => Self::MaxSteps,
-            Limit::MaxTokens => Self::MaxTokens,
-            Limit::MaxToolCalls => Self::MaxToolCalls,
-            Limit::MaxCost => Self::MaxCost,
-            Limit::Timeout => Self::Timeout,
-        }
-    }
-}
-
 /// How a run ended, or will.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
@@ -352,39 +251,4 @@ pub struct Denied {
     pub reason: String,
     /// Who.
     pub decided_by: String,
-}
-
-/// The time of a run that counts: working or queued, not waiting for people.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clock {
-    /// Milliseconds before `since`.
-    pub ran_ms: u64,
-    /// It runs since then; `None`: it stands.
-    pub since: Option<Millis>,
-}
-
-impl Clock {
-    /// Milliseconds that count, up to `now`.
-    pub fn elapsed_ms(self, now: Millis) -> u64 {
-        let running = self.since.map_or(0, |since| u64::try_from(now - since).unwrap_or(0));
-        self.ran_ms + running
-    }
-
-    /// Lets it stand.
-    pub fn stop(&mut self, now: Millis) {
-        *self = Self { ran_ms: self.elapsed_ms(now), since: None };
-    }
-
-    /// Lets it run.
-    pub fn start(&mut self, now: Millis) {
-        if self.since.is_none() {
-            self.since = Some(now);
-        }
-    }
-
-    /// When `limit_ms` will have passed, if it runs.
-    pub fn due(self, limit_ms: u64) -> Option<Millis> {
-        let left = i64::try_from(limit_ms.saturating_sub(self.ran_ms)).unwrap_or(i64::MAX);
-        self.since.map(|since| since.saturating_add(left))
-    }
 }

@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::event::Event;
-use super::record::{EventType, Record};
+use super::event_type::EventType;
+use super::record::Record;
 use super::since::Since;
-use super::state::{Phase, RunState, Status};
+use super::state::{Phase, RunState};
+use super::status::Status;
 use crate::Millis;
 use crate::registry::Registry;
 
@@ -50,6 +52,7 @@ pub fn step(config: RunConfig<'_>, state: RunState, event: Event) -> Result<Tran
     let mut machine = Machine { config, state, records: Vec::new(), at };
     machine.apply(event)?;
     machine.advance();
+    machine.forget_settled_approvals();
     before.note(&mut machine.state, at);
     Ok(Transition { state: machine.state, records: machine.records })
 }
@@ -148,9 +151,10 @@ impl Machine<'_> {
                 Err(self.illegal(name(&event)))
             }
 
-            (Phase::Tools, Event::CallDecided { call, verdict, by, reason, .. }) => {
-                self.call_decided(call, verdict, by, reason)
+            (Phase::Tools, Event::CallDecided { call, approval, verdict, by, given_at, reason, .. }) => {
+                self.call_decided(call, approval, verdict, (by, given_at), reason)
             }
+            (Phase::Tools, Event::RulesChanged { verdicts, .. }) => self.rules_changed(&verdicts),
             (Phase::Tools, Event::KeyFree { call, .. }) => self.key_free(call),
             (Phase::Tools, Event::KeyTaken { call, holder, .. }) => self.key_taken(call, holder),
             (Phase::Tools, Event::AgentFound { call, found, .. }) => self.agent_found(call, found),
@@ -170,6 +174,7 @@ impl Machine<'_> {
             (
                 _,
                 event @ (Event::CallDecided { .. }
+                | Event::RulesChanged { .. }
                 | Event::KeyFree { .. }
                 | Event::KeyTaken { .. }
                 | Event::AgentFound { .. }
@@ -295,6 +300,7 @@ pub(super) fn name(event: &Event) -> &'static str {
         Event::ModelReplied { .. } => "ModelReplied",
         Event::ModelFailed { .. } => "ModelFailed",
         Event::CallDecided { .. } => "CallDecided",
+        Event::RulesChanged { .. } => "RulesChanged",
         Event::KeyFree { .. } => "KeyFree",
         Event::KeyTaken { .. } => "KeyTaken",
         Event::AgentFound { .. } => "AgentFound",

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::event::ReplyFacts;
-use super::record::{EventType, Record};
+use super::event_type::EventType;
+use super::record::Record;
 use super::state::{Phase, RunState};
 use super::step::{Legal, Machine};
 use crate::budget::{Estimate, MAX_COUNT, OnExhausted, before_model_call};

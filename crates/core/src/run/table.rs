@@ -1,6 +1,7 @@
 //! Every event in every place: what is legal, and what comes of it.
 
 mod approvals;
+mod approved;
 mod budgets;
 mod children;
 mod crashes;
@@ -10,9 +11,12 @@ mod heirs;
 mod keys;
 mod listing;
 mod models;
+mod reminders;
 mod replays;
+mod rules;
 mod samples;
 mod several;
+mod stored;
 mod summing;
 mod uncertain;
 
@@ -46,6 +50,7 @@ SummaryFailed           .      .        .       .         .     x       .     . 
 ModelReplied            .      .        .       .         .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
 ModelFailed             .      .        .       .         .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
 CallDecided             .      .        .       .         .     .       .     .       .     .     .      .     | x     .     .   .   .       .      .     .      .           .               .    .
+RulesChanged            .      .        .       .         .     .       .     .       .     .     .      .     | x     x     x   x   x       x      x     x      x           x               x    x
 KeyFree                 .      .        .       .         .     .       .     .       .     .     .      .     | .     .     x   .   .       .      .     .      .           .               .    .
 KeyTaken                .      .        .       .         .     .       .     .       .     .     .      .     | .     .     x   .   .       x      .     .      .           .               .    .
 AgentFound              .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       x      .     .      .           .               .    .
@@ -116,10 +121,13 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::CallDecided {
             at,
             call,
+            approval: None,
             verdict: approved(Effect::Allow, None),
             by: "key_a".into(),
             reason: None,
+            given_at: None,
         },
+        Event::RulesChanged { at, verdicts: Vec::new() },
         Event::KeyFree { at, call },
         trial.key_taken_by(call, true, ResultStatus::Succeeded),
         Event::AgentFound { at, call, found: Err("There is no such agent.".into()) },

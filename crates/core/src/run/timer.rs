@@ -2,9 +2,14 @@
 
 use serde_json::json;
 
+use super::approval_row::ApprovalStatus;
 use super::call::Stage;
-use super::record::{ApprovalStatus, Decision, EventType, Record};
-use super::state::{Phase, RunState, StopReason};
+use super::decision::Decision;
+use super::event_type::EventType;
+use super::open_approval::OpenApproval;
+use super::record::Record;
+use super::state::{Phase, RunState};
+use super::status::StopReason;
 use super::step::{Legal, Machine};
 use crate::Millis;
 use crate::budget::Limit;
@@ -35,6 +40,7 @@ pub fn next_due(state: &RunState) -> Option<Millis> {
         .filter(|_| state.phase == Phase::Tools)
         .chain(model)
         .chain(ask)
+        .chain(state.open_approvals.iter().filter_map(OpenApproval::next_due))
         .chain(limits.into_iter().flatten())
         .min()
 }
@@ -65,6 +71,9 @@ impl Machine<'_> {
             }
             self.note_progress();
             self.send_due();
+        }
+        if self.state.ending.is_none() {
+            self.remind();
         }
         Ok(())
     }
@@ -110,8 +119,7 @@ impl Machine<'_> {
             self.end_by(StopReason::ApprovalExpired, detail, Some(tool_name));
         }
         let reason = "nobody decided in time".to_owned();
-        let decision =
-            Decision { effect: Effect::Deny, rule: None, by: "expiry".into(), reason, decided_at: self.at };
+        let decision = Decision::by_person(Effect::Deny, "expiry".into(), reason, self.at);
         self.records.push(Record::CallDecided { call: id, decision: decision.clone() });
         self.deny(index, &decision.by, &decision.reason);
     }

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::call::{Call, Stage};
 use super::event::{KeyHolder, Submitted, SubmittedStatus};
-use super::record::{EventType, LedgerRow, Record};
+use super::event_type::EventType;
+use super::record::{LedgerRow, Record};
 use super::step::{Legal, Machine};
 use crate::Millis;
 use crate::agent::ToolSpec;
@@ -67,6 +68,10 @@ impl Machine<'_> {
 
     /// What was so when the call came in may have changed: the limit was lowered, or the same call is unclear by now.
     pub(super) fn may_still_run(&mut self, index: usize) -> bool {
+        if self.is_approval_too_old(index) {
+            self.approval_too_old(index);
+            return false;
+        }
         let call = &self.state.calls[index];
         if self.is_unsettled(&call.tool_name, &call.input_hash) {
             self.reject(index, ErrorCode::SideEffectUncertain, SAME_IS_UNCLEAR);
@@ -113,6 +118,8 @@ impl Machine<'_> {
             business_key: call.business_key,
             writes: call.writes,
             until: expires_at.saturating_add_unsigned(ENTRY_GRACE_MS),
+            rules: call.rules_at(self.at),
+            approval: call.approved.take().map(|given| given.approval),
         };
         let data = json!({"tool_call_id": call.id, "tool_name": call.tool_name});
         self.records.push(Record::LedgerOpened(Box::new(row)));

@@ -33,7 +33,7 @@ pub fn reconcile_span(run: RunId, call: CallId, attempt: u32) -> SpanId {
     SpanId::of(&["tool.reconcile", &run.to_string(), &call.to_string(), &attempt.to_string()])
 }
 
-/// The one decision of its kind on a call.
+/// The one decision of its kind on a call, or the one that an approval came to.
 pub(super) fn decision_span(run: RunId, call: CallId, kind: &str) -> SpanId {
     SpanId::of(&["permission.decision", &run.to_string(), &call.to_string(), kind])
 }

@@ -5,38 +5,83 @@ use super::frame::{Frame, Told};
 use super::ids::{budget_span, decision_span};
 use super::span::{Span, SpanId, SpanKind};
 use crate::Millis;
-use crate::id::CallId;
-use crate::permission::Effect;
+use crate::id::{ApprovalId, CallId};
+use crate::permission::Owner;
 use crate::run::{ApprovalKind, ApprovalStatus, Call, Decision, Event, Record, Stage, StopReason};
 
 pub(super) fn decisions(frame: &Frame, told: &Told<'_>) -> Vec<Span> {
     let mut spans = Vec::new();
     for (before, after) in told.calls() {
-        spans.extend(on_call(frame, told, before, after));
+        let answered = on_questions(frame, told, before, after);
+        if answered.is_empty() {
+            spans.extend(by_gate(frame, told, before, after));
+        }
+        spans.extend(answered);
         spans.extend(on_unclear_effect(frame, told, before, after));
     }
     spans.extend(on_budget(frame, told));
     spans
 }
 
-/// Whether a call may run.
-fn on_call(frame: &Frame, told: &Told<'_>, before: Option<&Call>, call: &Call) -> Option<Span> {
-    if matches!(call.stage, Stage::Asked { .. }) {
-        return None;
-    }
-    let asked = before.filter(|before| matches!(before.stage, Stage::Asked { .. }));
-    let was_asked = asked.is_some() || asked_now(told, call, ApprovalKind::ToolCall);
-    let decision = told.records.iter().rev().find_map(|record| match record {
-        Record::CallDecided { call: id, decision } if *id == call.id => Some(decision),
+/// Whether a call may run, where people were asked and need not answer any more: one span each time that they were asked.
+fn on_questions(frame: &Frame, told: &Told<'_>, before: Option<&Call>, call: &Call) -> Vec<Span> {
+    let open = |call: &Call| matches!(call.stage, Stage::Asked { .. }).then(|| call.approval_id());
+    let was_open = before.and_then(|before| Some((open(before)?, before.since)));
+    // What is decided before they are asked anew is decided on what they were asked before.
+    let asked_at = told.records.iter().position(|record| asks(record, call, ApprovalKind::ToolCall));
+    let (first, second) = told.records.split_at(asked_at.unwrap_or(told.records.len()));
+    let asked_now = match second.first() {
+        Some(Record::ApprovalOpened(row)) => Some((row.id, None)),
         _ => None,
-    });
-    if decision.is_none() && asked.is_none() {
-        return None;
-    }
-    let id = decision_span(frame.run_id, call.id, "call");
-    let span = base(frame, told, id, ApprovalKind::ToolCall, asked.and_then(|asked| asked.since));
-    let span = about(span, call).maybe("answerable.permission.asked", was_asked.then_some(true));
-    Some(decided(span, decision).done())
+    };
+    let is_over = |(id, since): (ApprovalId, _)| (open(call) != Some(id)).then_some((id, since));
+    let span = |(id, since): (ApprovalId, Option<Millis>), records: &[Record]| {
+        let id_of_span = decision_span(frame.run_id, call.id, &id.to_string());
+        let span = base(frame, told, id_of_span, ApprovalKind::ToolCall, since);
+        let span = about(span, call).with("answerable.permission.asked", true);
+        decided(span, decision_on(records, call.id))
+            .maybe("answerable.permission.void", void(told, id))
+            .done()
+    };
+    let answered = was_open.and_then(is_over).map(|asked| span(asked, first));
+    answered.into_iter().chain(asked_now.and_then(is_over).map(|asked| span(asked, second))).collect()
+}
+
+/// Whether a call may run, where nobody had to be asked, or what people said is void by the rules of now.
+fn by_gate(frame: &Frame, told: &Told<'_>, before: Option<&Call>, call: &Call) -> Option<Span> {
+    let is_asked = matches!(call.stage, Stage::Asked { .. });
+    let nth = match (told.event, before) {
+        (_, None) if is_asked => return None,
+        (_, None) => "call".to_owned(),
+        (_, Some(before)) if matches!(before.stage, Stage::Asked { .. }) => return None,
+        (Event::RulesChanged { .. }, Some(_)) => format!("rules {} {}", call.rules, told.event.at()),
+        _ => "too old".to_owned(),
+    };
+    let decision = decision_on(told.records, call.id)?;
+    let id = decision_span(frame.run_id, call.id, &nth);
+    let span = about(base(frame, told, id, ApprovalKind::ToolCall, None), call);
+    let void = before.and_then(|before| void(told, before.approval_id()));
+    Some(decided(span, Some(decision)).maybe("answerable.permission.void", void).done())
+}
+
+/// People are asked this about `call`.
+fn asks(record: &Record, call: &Call, wanted: ApprovalKind) -> bool {
+    matches!(record, Record::ApprovalOpened(row) if row.call == Some(call.id) && row.kind == wanted)
+}
+
+fn decision_on(records: &[Record], call: CallId) -> Option<&Decision> {
+    records.iter().rev().find_map(|record| match record {
+        Record::CallDecided { call: id, decision } if *id == call => Some(decision),
+        _ => None,
+    })
+}
+
+/// Why an approval can't be used.
+fn void<'a>(told: &'a Told<'_>, approval: ApprovalId) -> Option<&'a str> {
+    told.records.iter().find_map(|record| match record {
+        Record::ApprovalVoid { approval_id, reason } if *approval_id == approval => Some(reason.as_str()),
+        _ => None,
+    })
 }
 
 fn decided(span: Build, decision: Option<&Decision>) -> Build {
@@ -44,26 +89,26 @@ fn decided(span: Build, decision: Option<&Decision>) -> Build {
         // The run ended before anybody decided.
         return span.with("answerable.permission.effect", "ask").with("answerable.permission.by", "run");
     };
-    let effect = match decision.effect {
-        Effect::Allow => "allow",
-        Effect::Ask => "ask",
-        Effect::Deny => "deny",
-    };
-    span.with("answerable.permission.effect", effect)
+    span.with("answerable.permission.effect", decision.effect.as_str())
         .with("answerable.permission.by", decision.by.as_str())
         .maybe("answerable.permission.rule", decision.rule.map(|rule| rule as u64))
+        .maybe("answerable.permission.policy", decision.policy.map(owner))
+        .maybe("answerable.permission.policy_version", decision.policy_version.as_deref())
 }
 
-/// People were asked with this very event, and need not answer any more.
-fn asked_now(told: &Told<'_>, call: &Call, wanted: ApprovalKind) -> bool {
-    let asked = |record: &Record| matches!(record, Record::ApprovalOpened(row) if row.call == Some(call.id) && row.kind == wanted);
-    told.records.iter().any(asked)
+fn owner(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Agent => "agent",
+        Owner::Tenant => "tenant",
+        Owner::Run => "run",
+    }
 }
 
 /// Whether a call happened.
 fn on_unclear_effect(frame: &Frame, told: &Told<'_>, before: Option<&Call>, call: &Call) -> Option<Span> {
     let asked = before.filter(|before| matches!(before.stage, Stage::AskedUncertain { .. }));
-    let was_asked = asked.is_some() || asked_now(told, call, ApprovalKind::UncertainEffect);
+    let was_asked = asked.is_some()
+        || told.records.iter().any(|record| asks(record, call, ApprovalKind::UncertainEffect));
     if !was_asked || matches!(call.stage, Stage::AskedUncertain { .. }) {
         return None;
     }

@@ -1,9 +1,10 @@
 //! Everything around the engine, in one hand: what it is to answer, and what it was asked.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use answerable_core::Millis;
 use answerable_core::agent::AgentSpec;
 use answerable_core::id::{ArtifactId, RunId, TenantId};
 use answerable_core::ledger::Outcome;
@@ -13,6 +14,7 @@ use answerable_core::tool::Attempt;
 use answerable_core::trace::Frame;
 use answerable_engine::{Engine, EngineConfig, EngineParts};
 use answerable_ports::commit::{Commit, Inbound, InboundBody};
+use answerable_ports::store::Rules;
 use answerable_ports::{
     Claimed, Clock, Committed, LateOutcome, Lease, ListedTool, LoadedRun, McpFault, Observer, Placed, Signal,
     Signals,
@@ -34,6 +36,8 @@ pub(crate) enum Heard {
     ClaimFailed,
     Commit(Box<Commit>),
     CommitFailed,
+    /// A call would have begun that was judged by other rules than those of that moment.
+    Fenced,
     /// A call of a tool with limits asks for its turn.
     AsksPlace,
     /// And gives it back.
@@ -85,6 +89,14 @@ pub(crate) enum Commits {
 pub(crate) struct Ways {
     /// The tool that the model wants, once.
     pub(crate) tool: &'static str,
+    /// It wants it twice, in one reply.
+    pub(crate) twice: bool,
+    /// What calls are judged by; `None`: it can't be read.
+    pub(crate) rules: Option<Rules>,
+    /// What they become, one after the other, each right after they were read.
+    pub(crate) next_rules: VecDeque<Rules>,
+    /// The clock is set to this when calls would have begun by other rules.
+    pub(crate) clock_when_fenced: Option<Millis>,
     pub(crate) renewals: Renewals,
     /// Leases that are another's by now.
     pub(crate) taken: HashSet<Lease>,
@@ -122,6 +134,7 @@ pub(crate) struct Desk {
     heard: watch::Sender<Vec<Heard>>,
     pub(crate) run: Mutex<LoadedRun>,
     pub(crate) claims: Mutex<Vec<Claimed>>,
+    pub(crate) clock: Clock,
     signals: Signals,
 }
 
@@ -134,6 +147,10 @@ impl Desk {
     pub(crate) fn with(state: RunState, inbox: Vec<Inbound>, deaths: u32) -> Arc<Self> {
         let ways = Ways {
             tool: "pay",
+            twice: false,
+            rules: Some(Rules::default()),
+            next_rules: VecDeque::new(),
+            clock_when_fenced: None,
             renewals: Renewals::Granted,
             taken: HashSet::new(),
             commits: Commits::Stored,
@@ -156,6 +173,7 @@ impl Desk {
             heard: watch::Sender::new(Vec::new()),
             run: Mutex::new(loaded(state, inbox)),
             claims: Mutex::default(),
+            clock: Clock::default(),
             signals: Signals::new().0,
         };
         desk.claims.lock().expect("no panic").push(Claimed { lease: desk.lease(1), deaths, may_start: true });
@@ -183,7 +201,7 @@ impl Desk {
             tools: Arc::clone(self) as Arc<dyn answerable_ports::ToolExecutor>,
             tool_source: Arc::clone(self) as Arc<dyn answerable_ports::ToolSource>,
             signals: self.signals.clone(),
-            clock: Clock::default(),
+            clock: self.clock.clone(),
             observer: Arc::clone(self) as Arc<dyn Observer>,
         };
         Engine::start(config, parts)

@@ -54,7 +54,8 @@ impl ModelProvider for Desk {
             let mut ways = self.ways.subscribe();
             ways.wait_for(|ways| ways.concludes).await.expect("the desk is there");
         }
-        let calls = if asked { Vec::new() } else { vec![call] };
+        let times = if self.ways.borrow().twice { 2 } else { 1 };
+        let calls = if asked { Vec::new() } else { vec![call; times] };
         let text = if calls.is_empty() { "done".into() } else { String::new() };
         Ok(ModelReply {
             text,

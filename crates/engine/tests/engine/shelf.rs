@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use answerable_core::budget::Budgets;
 use answerable_core::id::{AgentId, ArtifactId, TenantId};
-use answerable_core::run::{Event, KeyHolder, PinnedAgent};
+use answerable_core::run::{Event, KeyHolder, PinnedAgent, Record};
 use answerable_core::tool::Attempt;
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
@@ -29,6 +29,10 @@ fn is_unstorable(event: &Event) -> bool {
         Event::ChildEnded { end, .. } => end.output.content == UNSTORABLE,
         _ => false,
     }
+}
+
+fn begins_under_others(record: &Record, number: i64) -> bool {
+    matches!(record, Record::LedgerOpened(row) if row.rules != number)
 }
 
 fn away<T>() -> Result<T, StoreError> {
@@ -90,6 +94,14 @@ impl RunStore for Desk {
         if commits == Commits::Away {
             return away();
         }
+        let number = self.ways.borrow().rules.as_ref().map_or(0, |rules| rules.number);
+        if commit.records.iter().any(|record| begins_under_others(record, number)) {
+            if let Some(time) = self.ways.borrow().clock_when_fenced {
+                self.clock.heard(time, std::time::Instant::now());
+            }
+            self.note(Heard::Fenced);
+            return Ok(CommitOutcome::RulesChanged);
+        }
         self.note(Heard::Commit(Box::new(commit)));
         Ok(CommitOutcome::Stored)
     }
@@ -100,7 +112,14 @@ impl RunStore for Desk {
     }
 
     async fn rules(&self, _: Lease, _: Option<Uuid>, _: Option<Uuid>) -> Result<Rules, StoreError> {
-        Ok(Rules::default())
+        let read = self.ways.borrow().rules.clone();
+        self.ways.send_if_modified(|ways| {
+            let next = ways.next_rules.pop_front();
+            let changes = next.is_some();
+            ways.rules = next.or_else(|| ways.rules.take());
+            changes
+        });
+        read.ok_or_else(|| StoreError::Broken("a policy makes no sense".into()))
     }
 
     async fn model_target(&self, _: TenantId, name: &str) -> Result<Option<ModelTarget>, StoreError> {

@@ -166,6 +166,9 @@ pub struct Decision {
     /// The rule that decided first.
     #[serde(default)]
     pub rule: Option<usize>,
+    /// Whose policy it is a rule of: `agent`, `tenant` or `run`; an agent's where nothing is said.
+    #[serde(default)]
+    pub policy: Option<String>,
     /// Who decided in the end.
     #[serde(default)]
     pub by: String,
@@ -183,6 +186,8 @@ pub struct Decision {
     pub content: Option<Value>,
     #[serde(rename = "effect")]
     _effect: Option<String>,
+    #[serde(rename = "policy_version")]
+    _policy_version: Option<String>,
     #[serde(rename = "tool_call_id")]
     _tool_call_id: Option<String>,
 }

@@ -134,8 +134,13 @@ fn decision(case: &Case, decision: &Decision) -> Vec<Value> {
     (1..=people).map(by).collect()
 }
 
-/// How many people the rule wants that asked.
+/// How many people the rule wants that asked. A tenant's policy is no part of a case, so there its rules ask nobody.
 fn people(case: &Case, decision: &Decision) -> u64 {
-    let rule = decision.rule.and_then(|rule| case.agent.get("policy")?.get("rules")?.get(rule));
+    let rules = match decision.policy.as_deref() {
+        None | Some("agent") => case.agent.get("policy").and_then(|policy| policy.get("rules")),
+        Some("run") => case.policy.as_ref().and_then(|policy| policy.get("rules")),
+        Some(_) => None,
+    };
+    let rule = decision.rule.and_then(|rule| rules?.get(rule));
     rule.and_then(|rule| rule.get("approvals")?.as_u64()).unwrap_or(1).max(1)
 }

@@ -14,6 +14,7 @@ use super::Payload;
 use super::beside::Beside;
 use crate::Result;
 use crate::error::{as_json, store_error};
+use crate::outbox::VotesSoFar;
 use crate::tx::TenantTx;
 
 impl TenantTx {
@@ -23,7 +24,7 @@ impl TenantTx {
         let tenant = self.tenant();
         let lease = Lease { tenant_id: self.tenant_id(), run_id, epoch: 0 };
         let commit = commit(part, at);
-        let mut payload = Payload::of(lease, &commit, |_, _| String::new());
+        let mut payload = Payload::of(lease, &commit, &VotesSoFar::new(), |_, _| String::new());
         payload.outbox.clear();
         let answer = sqlx::query!(
             r#"SELECT commit_run($1, $2, $3, $4, $5, $6, $7::text::json) AS "answer!""#,

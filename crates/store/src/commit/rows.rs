@@ -66,7 +66,7 @@ pub(super) fn ledger_row(row: &LedgerRow) -> Value {
     json!({
         "ledger_id": row.id.0, "call_id": row.call.0, "step": row.step, "tool_name": row.tool_name,
         "input_hash": row.input_hash, "idempotency_key": row.idempotency_key, "business_key": row.business_key && !faults::without(Guard::BusinessKeys),
-        "writes": row.writes, "until": time(row.until),
+        "writes": row.writes, "until": time(row.until), "approval_id": row.approval.map(|id| id.0),
     })
 }
 
@@ -74,7 +74,8 @@ pub(super) fn approval_row(row: &ApprovalRow) -> Value {
     json!({
         "approval_id": row.id.0, "call_id": row.call.map(|id| id.0), "step": row.step, "kind": row.kind,
         "tool_name": row.tool_name, "input_hash": row.input_hash, "risk": row.risk, "reason": row.reason,
-        "required": row.required, "expires_at": time(row.expires_at),
+        "required": row.required, "expires_at": time(row.expires_at), "tool_version": row.tool_version,
+        "self_approval": row.self_approval,
     })
 }
 

@@ -1,16 +1,18 @@
 //! Whether a decision holds, judged without I/O.
 
+use std::collections::BTreeMap;
+
 use answerable_core::budget::{self, BudgetPatch, Budgets, below_used, raised};
+use answerable_core::id::KeyId;
 use answerable_core::json::{canonical, input_hash, sha256_hex};
-use answerable_core::permission::{CallFacts, CompiledPolicy, Effect, Owner, judge};
+use answerable_core::permission::{BY_LINK, CallFacts, CompiledPolicy, Effect, Owner, Policies, judge};
 use answerable_core::registry::Registry;
 use answerable_core::{FieldError, field_error};
 use answerable_ports::commit::DecisionWord;
-use serde_json::{Value, json};
-use uuid::Uuid;
+use serde_json::Value;
 
-use super::{Decision, DecisionRefused, EditRules, LockedApproval};
-use crate::grants::GrantScope;
+use super::votes::{Voter, Votes, subject, word};
+use super::{Decision, DecisionRefused, EditRules, LockedApproval, remember};
 use crate::run_change::{ahead, below};
 
 /// What a decision comes to.
@@ -35,40 +37,31 @@ pub(crate) struct Verdict {
     pub(crate) input_hash: String,
     /// The new limits, read.
     pub(crate) patch: Option<BudgetPatch>,
+    /// All who stand behind it where it is to be remembered, each with the key.
+    pub(crate) behind: BTreeMap<String, Option<KeyId>>,
 }
 
 impl Verdict {
+    /// Hash of the arguments that may run by it.
+    pub(crate) fn approved_hash(&self) -> Option<&str> {
+        (self.word == DecisionWord::Approve && !self.input_hash.is_empty()).then_some(&self.input_hash)
+    }
+
     pub(crate) fn status(&self) -> &'static str {
         if self.word == DecisionWord::Deny { "denied" } else { "approved" }
     }
 }
 
-/// As in the contract.
-pub(crate) fn word(word: DecisionWord) -> &'static str {
-    match word {
-        DecisionWord::Approve => "approve",
-        DecisionWord::Deny => "deny",
-        DecisionWord::Answer => "answer",
-    }
-}
-
-/// What a grant of that scope would cover; `None` for the tenant, and for what the run doesn't have.
-pub(crate) fn scope_id(locked: &LockedApproval, scope: GrantScope) -> Option<Uuid> {
-    match scope {
-        GrantScope::Run => Some(locked.record.run_id),
-        GrantScope::Thread => locked.thread_id,
-        GrantScope::Agent => locked.agent_id,
-        GrantScope::Tenant => None,
-    }
-}
-
-/// Weighs a decision by `by`.
+/// Weighs what somebody decides.
 pub(crate) fn weigh(
     locked: &LockedApproval,
     decision: &Decision,
-    by: &str,
+    voter: &Voter,
 ) -> Result<Weighed, DecisionRefused> {
     let approval = &locked.record;
+    if voter.key.is_some_and(|key| !locked.valid_keys.contains(&key)) {
+        return Err(DecisionRefused::KeyGone);
+    }
     if decision.input_hash.is_some() && decision.input_hash != approval.input_hash {
         return Err(DecisionRefused::OtherInput);
     }
@@ -77,32 +70,67 @@ pub(crate) fn weigh(
         "pending" if approval.expires_at.timestamp_millis() > locked.run.at => {}
         _ => return Err(DecisionRefused::Expired),
     }
-    let patch = check(locked, decision).map_err(DecisionRefused::Invalid)?;
-    let of = subject(locked, decision);
-    let votes = approval.votes.as_array().map(Vec::as_slice).unwrap_or_default();
-    let has = |vote: &Value, name: &str, value: &str| vote.get(name).and_then(Value::as_str) == Some(value);
-    if decision.word != DecisionWord::Deny
-        && let Some(own) = votes.iter().find(|vote| has(vote, "by", by))
-    {
-        return if has(own, "of", &of) { Ok(Weighed::Unchanged) } else { Err(DecisionRefused::OtherVote) };
+    may_decide(locked, decision, voter)?;
+    if voter.has_link_alone() && decision.remember.is_some() {
+        return Err(DecisionRefused::Invalid(vec![remember::not_by_link()]));
     }
-    let vote = json!({"decision": word(decision.word), "by": by, "at": moment(locked.run.at), "of": of});
-    let agree = 1 + votes.iter().filter(|vote| has(vote, "of", &of)).count();
+    let patch = check(locked, decision).map_err(DecisionRefused::Invalid)?;
+    let of = subject_of(locked, decision);
+    let votes = Votes { all: &approval.votes, valid_keys: &locked.valid_keys };
+    let remember = decision.remember.map(|remember| remember.kept());
+    if decision.word != DecisionWord::Deny
+        && let Some(own) = votes.own(&voter.by)
+    {
+        let asks_for_more = remember.is_some() && remember.as_ref() != votes.remembered(&voter.by);
+        let same = own == of && !asks_for_more;
+        return if same { Ok(Weighed::Unchanged) } else { Err(DecisionRefused::OtherVote) };
+    }
+    let vote = voter.vote(decision.word, &of, remember.as_ref(), locked.run.at);
+    let mut deciders = votes.deciders(&of);
+    deciders.insert(voter.by.clone());
     let required = usize::try_from(approval.required).unwrap_or(1);
-    if decision.word != DecisionWord::Deny && agree < required {
+    if required > 1 {
+        // A server of an older version took it.
+        deciders.remove(BY_LINK);
+    }
+    if decision.word != DecisionWord::Deny && deciders.len() < required {
         return Ok(Weighed::Vote(vote));
+    }
+    let others = remember.as_ref().map(|asked| votes.remembering(&of, asked)).unwrap_or_default();
+    let behind: BTreeMap<String, Option<KeyId>> =
+        others.into_iter().filter(|(by, _)| by != BY_LINK).chain([(voter.by.clone(), voter.key)]).collect();
+    if remember.is_some() && behind.len() < required {
+        return Err(DecisionRefused::Invalid(vec![remember::not_agreed(required, behind.len())]));
     }
     let edited = decision.input.clone().filter(|_| decision.word == DecisionWord::Approve);
     let hash =
         decision.input.as_ref().map(input_hash).or_else(|| approval.input_hash.clone()).unwrap_or_default();
-    Ok(Weighed::Decided(Verdict { word: decision.word, vote, edited, input_hash: hash, patch }))
+    Ok(Weighed::Decided(Verdict { word: decision.word, vote, edited, input_hash: hash, patch, behind }))
 }
 
-fn moment(at: answerable_core::Millis) -> String {
-    crate::commit::moment(at).to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+/// Whoever started the run may not let its calls run, where a rule says so. There, and where several people must agree, nor
+/// may somebody who doesn't say who they are. Denying is everybody's.
+fn may_decide(locked: &LockedApproval, decision: &Decision, voter: &Voter) -> Result<(), DecisionRefused> {
+    let approval = &locked.record;
+    if decision.word == DecisionWord::Deny {
+        Ok(())
+    } else if voter.has_link_alone() && (approval.required > 1 || !approval.self_approval) {
+        Err(DecisionRefused::NobodyInParticular)
+    } else if !approval.self_approval && has_started(&locked.creators, voter) {
+        Err(DecisionRefused::OwnRun)
+    } else {
+        Ok(())
+    }
 }
 
-/// The same decision again is the same, at any time and by anyone.
+/// Whether they count as having started the run. A key that started it in nobody's name is whoever it names now.
+fn has_started(creators: &[String], voter: &Voter) -> bool {
+    let names_nobody = !creators.iter().any(|creator| creator.starts_with("user:"));
+    let by_key = voter.key.is_some_and(|key| creators.contains(&key.to_string()));
+    creators.contains(&voter.by) || (names_nobody && by_key)
+}
+
+/// The same decision again is the same, at any time and by anyone. What was not remembered with it is not remembered later.
 fn decided_before(locked: &LockedApproval, decision: &Decision) -> Result<Weighed, DecisionRefused> {
     let approval = &locked.record;
     let same_word = approval.decision.as_deref() == Some(word(decision.word));
@@ -111,11 +139,12 @@ fn decided_before(locked: &LockedApproval, decision: &Decision) -> Result<Weighe
         (Some(input), Some(ran)) => canonical(input) == canonical(ran),
         _ => true,
     };
-    if same_word && same_input { Ok(Weighed::Unchanged) } else { Err(DecisionRefused::AlreadyDecided) }
+    let same = same_word && same_input && remember::asks_for_no_more(&approval.votes, decision);
+    if same { Ok(Weighed::Unchanged) } else { Err(DecisionRefused::AlreadyDecided) }
 }
 
-/// What people agree on: the word, and the input or answer it is about. Approvals of different edits don't add up.
-fn subject(locked: &LockedApproval, decision: &Decision) -> String {
+/// What somebody agrees on.
+fn subject_of(locked: &LockedApproval, decision: &Decision) -> String {
     let about = match decision.word {
         DecisionWord::Deny => String::new(),
         DecisionWord::Approve => decision
@@ -126,13 +155,13 @@ fn subject(locked: &LockedApproval, decision: &Decision) -> String {
             .unwrap_or_default(),
         DecisionWord::Answer => sha256_hex(decision.content.as_deref().unwrap_or_default().as_bytes()),
     };
-    format!("{} {about}", word(decision.word))
+    subject(decision.word, &about)
 }
 
 fn check(locked: &LockedApproval, decision: &Decision) -> Result<Option<BudgetPatch>, Vec<FieldError>> {
     let kind = locked.record.kind.as_str();
     let mut faults = check_form(kind, decision);
-    faults.extend(check_remember(locked, decision));
+    faults.extend(remember::check(locked, decision));
     if !faults.is_empty() {
         return Err(faults);
     }
@@ -170,19 +199,6 @@ fn check_form(kind: &str, decision: &Decision) -> Vec<FieldError> {
     faults
 }
 
-fn check_remember(locked: &LockedApproval, decision: &Decision) -> Vec<FieldError> {
-    let Some(remember) = decision.remember else { return Vec::new() };
-    let mut faults = Vec::new();
-    if remember.scope != GrantScope::Tenant && scope_id(locked, remember.scope).is_none() {
-        let message = format!("the run has no {} of its own", remember.scope.as_str());
-        faults.push(FieldError::new("/remember/scope", message));
-    }
-    if remember.expires_at.is_some_and(|at| at.timestamp_millis() <= locked.run.at) {
-        faults.push(FieldError::new("/remember/expires_at", "is past"));
-    }
-    faults
-}
-
 /// Edited arguments are validated and judged as the model's would be.
 fn check_edit(locked: &LockedApproval, input: &Value, rules: &EditRules) -> Result<(), Vec<FieldError>> {
     let tool_name = locked.record.tool_name.as_deref().unwrap_or_default();
@@ -199,9 +215,23 @@ fn check_edit(locked: &LockedApproval, input: &Value, rules: &EditRules) -> Resu
         .as_ref()
         .map(|policy| CompiledPolicy::compile(policy, Owner::Tenant))
         .transpose()?;
+    let run =
+        rules.run_policy.as_ref().map(|policy| CompiledPolicy::compile(policy, Owner::Run)).transpose()?;
     let hash = input_hash(input);
-    let call = CallFacts { tool_name, risk: tool.risk, input, input_hash: &hash, context: &locked.context };
-    let judgement = judge(&registry.policy, tenant.as_ref(), &[], &call, locked.run.at);
+    let call = CallFacts {
+        tool_name,
+        risk: tool.risk,
+        input,
+        input_hash: &hash,
+        context: &locked.context,
+        creators: &locked.creators,
+    };
+    let judgement = judge(
+        Policies { agent: &registry.policy, tenant: tenant.as_ref(), run: run.as_ref() },
+        &[],
+        &call,
+        locked.run.at,
+    );
     if judgement.effect == Effect::Deny {
         return Err(vec![FieldError::new("/input", format!("the policy denies it: {}", judgement.reason))]);
     }

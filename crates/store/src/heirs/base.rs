@@ -21,6 +21,8 @@ pub(super) struct Base {
     pub(super) workspace_id: Uuid,
     pub(super) context: Value,
     pub(super) metadata: Value,
+    pub(super) creators: Vec<String>,
+    pub(super) policy: Option<Value>,
     pub(super) priority: i16,
     pub(super) concurrency_key: Option<String>,
     pub(super) state: RunState,
@@ -33,7 +35,8 @@ impl TenantTx {
     pub(super) async fn base_fetch(&mut self, run_id: RunId) -> Result<Option<Base>> {
         let tenant = self.tenant();
         let row = sqlx::query!(
-            r#"SELECT r.ord, r.agent_id, r.agent_version, r.spec_hash, r.thread_id, r.workspace_id, r.context, r.metadata,
+            r#"SELECT r.ord, r.agent_id, r.agent_version, r.spec_hash, r.thread_id, r.workspace_id, r.context, r.metadata, r.policy,
+                 CASE WHEN r.creators = '{}' THEN ARRAY[r.created_by] ELSE r.creators END AS "creators!",
                  r.priority, r.concurrency_key, r.lineage_length, s.state, r.origin_kind IS NOT DISTINCT FROM 'replay' AS "is_replay!"
              FROM runs r JOIN run_states s ON s.tenant_id = r.tenant_id AND s.run_id = r.run_id
              WHERE r.tenant_id = $1 AND r.run_id = $2 FOR KEY SHARE OF r"#,
@@ -52,6 +55,8 @@ impl TenantTx {
             workspace_id: row.workspace_id,
             context: row.context,
             metadata: row.metadata,
+            creators: row.creators,
+            policy: row.policy,
             priority: row.priority,
             concurrency_key: row.concurrency_key,
             state: read_state(row.state)?,

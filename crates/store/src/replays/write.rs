@@ -26,9 +26,9 @@ impl TenantTx {
                ), made AS (
                    INSERT INTO runs (tenant_id, run_id, agent_id, agent_version, spec_hash, workspace_id, context, metadata,
                        budgets, trace_id, trace_parent, trace_link, created_by, deadline, created_at, origin_kind,
-                       origin_run_id, origin_step, lineage_length, first_difference)
+                       origin_run_id, origin_step, lineage_length, first_difference, creators, policy)
                    SELECT $1, $2, $3, $4, $5, $6, $7::text::json, $8, $9::text::json, $10, $11, $12, $13, $14, now, 'replay',
-                       $15, $16, $17, $18::text::json FROM moment
+                       $15, $16, $17, $18::text::json, $21, $22::text::json FROM moment
                ), stated AS (
                    INSERT INTO run_states (tenant_id, run_id, event_seq, state) VALUES ($1, $2, 1, $19::text::json)
                ), told AS (
@@ -56,6 +56,8 @@ impl TenantTx {
             difference,
             as_json(first)?,
             Uuid::now_v7(),
+            &new.creators,
+            base.recorded.begin.policy.as_ref().map(as_json).transpose()?,
         )
         .fetch_one(self.conn())
         .await

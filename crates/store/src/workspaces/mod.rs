@@ -4,6 +4,7 @@
 //! lock, `foreseen` knows before that they can't be made, `bounds` how much there may be, `contents` keeps what files hold,
 //! `going` forgets and copies, `sweep` takes away what nobody needs any more.
 
+mod acts;
 mod bounds;
 mod contents;
 mod files;
@@ -15,10 +16,12 @@ mod write;
 
 use std::sync::Arc;
 
+use answerable_core::audit::Origin;
 use answerable_core::id::{ArtifactId, CallId, RunId, TenantId};
 use answerable_core::workspace::{FilePath, MAX_FILES, Seen};
 use answerable_ports::{
-    BlobStore, CallOutcome, FileAt, FilesCommitted, Workspace, WorkspaceCommit, WorkspaceStore, given_at_once,
+    Author, BlobStore, CallOutcome, FileAt, FilesCommitted, Workspace, WorkspaceCommit, WorkspaceStore,
+    given_at_once,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -44,6 +47,35 @@ impl Workspaces {
     /// The database is away.
     pub async fn exists(&self, workspace: Workspace) -> Result<bool> {
         self.store.tenant(workspace.tenant_id).await?.workspace_exists(workspace.workspace_id.0).await
+    }
+
+    /// [`commit`](WorkspaceStore::commit), asked for by somebody in particular.
+    ///
+    /// # Errors
+    /// The database is away, or where large contents are kept.
+    pub async fn commit_asked_by(&self, commit: WorkspaceCommit, origin: Origin) -> Result<FilesCommitted> {
+        let tenant = commit.workspace.tenant_id;
+        if let Some(fault) = bounds::too_large(&commit) {
+            return Ok(FilesCommitted::OverLimit(fault));
+        }
+        let workspace = commit.workspace.workspace_id.0;
+        let changes = contents::contents_name(&commit.changes).await?;
+        let foreseen =
+            self.store.tenant(tenant).await?.files_foresee(workspace, &commit.by, &changes).await?;
+        if let Some(foreseen) = foreseen {
+            return Ok(foreseen);
+        }
+        self.contents_keep(tenant, &changes).await?;
+        let mut tx = self.store.tenant(tenant).await?;
+        tx.asked_by(origin);
+        let committed = tx.files_commit(workspace, &commit.by, &changes).await?;
+        if let FilesCommitted::Stored { version } = committed {
+            if matches!(commit.by, Author::Caller(_)) {
+                tx.file_acts(commit.workspace.workspace_id, version, &changes);
+            }
+            tx.commit().await?;
+        }
+        Ok(committed)
     }
 }
 
@@ -94,24 +126,7 @@ impl WorkspaceStore for Workspaces {
     }
 
     async fn commit(&self, commit: WorkspaceCommit) -> Result<FilesCommitted> {
-        let tenant = commit.workspace.tenant_id;
-        if let Some(fault) = bounds::too_large(&commit) {
-            return Ok(FilesCommitted::OverLimit(fault));
-        }
-        let workspace = commit.workspace.workspace_id.0;
-        let changes = contents::contents_name(&commit.changes).await?;
-        let foreseen =
-            self.store.tenant(tenant).await?.files_foresee(workspace, &commit.by, &changes).await?;
-        if let Some(foreseen) = foreseen {
-            return Ok(foreseen);
-        }
-        self.contents_keep(tenant, &changes).await?;
-        let mut tx = self.store.tenant(tenant).await?;
-        let committed = tx.files_commit(workspace, &commit.by, &changes).await?;
-        if matches!(committed, FilesCommitted::Stored { .. }) {
-            tx.commit().await?;
-        }
-        Ok(committed)
+        self.commit_asked_by(commit, Origin::default()).await
     }
 
     async fn artifact(

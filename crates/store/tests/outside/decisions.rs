@@ -1,13 +1,15 @@
 //! Deciding approvals.
 
-use answerable_core::id::{ApprovalId, RunId};
+use answerable_core::id::{ApprovalId, GrantId, RunId};
 use answerable_ports::commit::InboundBody;
-use answerable_store::{Decision, DecisionRefused, DecisionWord, GrantScope, Remember};
+use answerable_store::{
+    Decision, DecisionRefused, DecisionWord, GrantFilter, GrantRevoked, GrantScope, Remember, Voter,
+};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::{World, decision};
+use crate::world::{World, decision, voter};
 
 async fn asked(world: &World, tool: &str) -> (RunId, Uuid) {
     let run = world.waiting(&[(tool, json!({"amount": 5}))]).await;
@@ -160,7 +162,7 @@ async fn an_approval_can_be_remembered() {
     let said = Decision { remember: Some(remember), ..edit(json!({"amount": 4})) };
     world.decide(approval, said, "user:ann").await.expect("decided");
     let mut tx = world.tx().await;
-    let grants = tx.grant_list(false, None, 10).await.expect("grants");
+    let grants = tx.grant_list(&GrantFilter::default(), None, 10).await.expect("grants");
     let [grant] = grants.as_slice() else { panic!("{grants:?}") };
     let ran = answerable_core::json::input_hash(&json!({"amount": 4}));
     assert_eq!(
@@ -168,13 +170,58 @@ async fn an_approval_can_be_remembered() {
         ("run", "exact_input", Some(ran))
     );
     assert_eq!(grant.created_by, "user:ann");
-    for _ in 0..2 {
-        assert!(tx.grant_revoke(answerable_core::id::GrantId(grant.grant_id)).await.expect("an answer"));
+    for wanted in [GrantRevoked::Now, GrantRevoked::Before] {
+        assert_eq!(tx.grant_revoke(GrantId(grant.grant_id), "key_1").await.expect("an answer"), wanted);
     }
-    assert!(tx.grant_list(false, None, 10).await.expect("grants").is_empty());
-    assert_eq!(tx.grant_list(true, None, 10).await.expect("grants").len(), 1);
+    assert!(tx.grant_list(&GrantFilter::default(), None, 10).await.expect("grants").is_empty());
+    let revoked = GrantFilter { revoked: true, ..GrantFilter::default() };
+    assert_eq!(tx.grant_list(&revoked, None, 10).await.expect("grants").len(), 1);
     drop(tx);
     assert_eq!(world.inbox(run).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_not_remembered_then_is_not_remembered_later() {
+    let world = World::new().await;
+    let narrow = Remember { scope: GrantScope::Run, exact_input: true, expires_at: None };
+    let wide = Remember { scope: GrantScope::Tenant, exact_input: false, ..narrow };
+    let soon = Remember { expires_at: Some(chrono::DateTime::<chrono::Utc>::MAX_UTC), ..narrow };
+    let approve = |remember| Decision { remember, ..decision(DecisionWord::Approve) };
+    for (first, grants) in [(None, 0), (Some(narrow), 1)] {
+        let (run, approval) = asked(&world, "pay").await;
+        world.decide(approval, approve(first), "user:ann").await.expect("decided");
+        for again in [None, Some(narrow), Some(wide), Some(soon)] {
+            let wanted = if again.is_none() || again == first {
+                Ok("approved".to_owned())
+            } else {
+                Err(DecisionRefused::AlreadyDecided)
+            };
+            let said = world.decide(approval, approve(again), "user:bob").await;
+            assert_eq!(said.map(|decided| decided.status), wanted, "{first:?} {again:?}");
+        }
+        let filter = GrantFilter { run_id: Some(run), ..GrantFilter::default() };
+        assert_eq!(world.tx().await.grant_list(&filter, None, 10).await.expect("grants").len(), grants);
+        assert_eq!(world.inbox(run).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn whoever_has_a_link_has_nothing_remembered() {
+    let world = World::new().await;
+    let (run, approval) = asked(&world, "pay").await;
+    let link = Voter::with_link();
+    for scope in [GrantScope::Run, GrantScope::Tenant] {
+        let remember = Some(Remember { scope, exact_input: true, expires_at: None });
+        let said = Decision { remember, ..decision(DecisionWord::Approve) };
+        let refused = world.decide_as(approval, said, &link).await;
+        let Err(DecisionRefused::Invalid(faults)) = refused else { panic!("{refused:?}") };
+        assert_eq!(faults[0].pointer, "/remember");
+    }
+    assert_eq!(world.pending(run).await[0].votes, json!([]));
+    let decided = world.decide_as(approval, decision(DecisionWord::Approve), &link).await.expect("decided");
+    assert_eq!(decided.decided_by.as_deref(), Some("link"));
+    let all = GrantFilter { revoked: true, expired: true, ..GrantFilter::default() };
+    assert!(world.tx().await.grant_list(&all, None, 10).await.expect("grants").is_empty());
 }
 
 #[tokio::test]
@@ -190,7 +237,7 @@ async fn many_decisions_in_opposite_orders_do_not_wait_in_a_circle() {
             let mut tx = world.tx().await;
             tx.approvals_lock(&order).await.expect("locked");
             for approval in order {
-                tx.approval_decide(approval, &decision(DecisionWord::Approve), by)
+                tx.approval_decide(approval, &decision(DecisionWord::Approve), &voter(by))
                     .await
                     .expect("an answer")
                     .expect("decided");

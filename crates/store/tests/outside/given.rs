@@ -234,6 +234,8 @@ fn heir(messages: Vec<InputMessage>) -> NewHeir {
         messages,
         trace: TraceContext::of("0123456789abcdef0123456789abcdef".into(), None, false),
         asker: Changer { by: "key_1".into(), is_admin: true },
+
+        creators: Vec::new(),
     }
 }
 

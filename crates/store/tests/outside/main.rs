@@ -2,7 +2,10 @@
 //! between tenants.
 
 mod accepting;
+mod acting;
 mod answers;
+mod approving;
+mod audit;
 mod callers;
 mod changes;
 mod children;
@@ -10,12 +13,17 @@ mod commits;
 mod decisions;
 mod deleting;
 mod deliveries;
+mod fence;
 mod files;
 mod gauges;
 mod given;
+mod hand;
+mod inbox;
 mod late;
 mod leases;
+mod lives;
 mod mcp;
+mod migrating;
 mod outliving;
 mod places;
 mod pruning;

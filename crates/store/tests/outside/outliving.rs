@@ -75,6 +75,8 @@ fn heir() -> NewHeir {
         messages: Vec::new(),
         trace: TraceContext::of("0123456789abcdef0123456789abcdef".into(), None, false),
         asker: Changer { by: "key_1".into(), is_admin: true },
+
+        creators: Vec::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use answerable_core::id::{RunId, WebhookId};
 use answerable_core::run::Event;
 use answerable_ports::RunStore as _;
 use answerable_ports::commit::Release;
-use answerable_store::{Keep, NewWebhook, Pruned};
+use answerable_store::{DeliveryFilter, Keep, NewWebhook, Pruned};
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use uuid::Uuid;
@@ -249,7 +249,7 @@ async fn settled_deliveries_and_old_answers_go() {
     let mut tx = world.tx().await;
     let hook = WebhookId(tx.webhook_create(&new).await.expect("a webhook").0.webhook_id);
     for _ in 0..4 {
-        tx.delivery_create(hook, "webhook.test", "{}").await.expect("a delivery");
+        tx.delivery_create(hook, "webhook.test", "{}").await.expect("an answer").expect("a delivery");
     }
     tx.commit().await.expect("committed");
     let mut superuser = world.superuser().await;
@@ -265,7 +265,16 @@ async fn settled_deliveries_and_old_answers_go() {
     let would = world.store.prune_preview(KEEP).await.expect("counted");
     assert_eq!(would, Pruned { deliveries: 1, idempotency_keys: 2, ..Pruned::default() });
     assert_eq!(prune(&world, KEEP).await, would);
-    assert_eq!(world.tx().await.delivery_list(hook, None, 9).await.expect("deliveries").len(), 3);
+    assert_eq!(
+        world
+            .tx()
+            .await
+            .delivery_list(hook, &DeliveryFilter::default(), None, 9)
+            .await
+            .expect("deliveries")
+            .len(),
+        3
+    );
 }
 
 #[tokio::test]

@@ -3,13 +3,13 @@
 use answerable_core::id::{ApprovalId, ArtifactId, CallId, LedgerId, RunId};
 use answerable_core::run::SubmittedStatus;
 use answerable_store::{
-    ApprovalFilter, ChangeRefused, Changer, DecisionRefused, DecisionWord, LinkedApproval, Resolve,
-    ResolveRefused, RunFilter, RunPatch, SubmitOutcome, ToolResultSubmission,
+    ApprovalFilter, ApprovalOrder, ApprovalPage, ChangeRefused, Changer, DecisionRefused, DecisionWord,
+    LinkedApproval, Resolve, ResolveRefused, RunFilter, RunPatch, SubmitOutcome, ToolResultSubmission,
 };
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{World, decision};
+use crate::world::{World, decision, voter};
 
 #[tokio::test]
 async fn a_stranger_finds_nothing() {
@@ -30,7 +30,8 @@ async fn a_stranger_finds_nothing() {
     assert!(tx.artifact_list(run, None, 10).await.expect("an answer").is_empty());
     assert!(tx.artifact_content(ArtifactId(Uuid::now_v7())).await.expect("an answer").is_none());
     assert!(tx.approval_fetch(approval).await.expect("an answer").is_none());
-    assert!(tx.approval_list(&ApprovalFilter::default(), None, 10).await.expect("an answer").is_empty());
+    let listed = tx.approval_list(&ApprovalFilter::default(), ApprovalOrder::Newest(None), 10).await;
+    assert_eq!(listed.expect("an answer"), ApprovalPage::default());
     assert!(tx.approval_list_of_run(run, 0, 10).await.expect("an answer").is_empty());
     assert!(tx.run_list(&RunFilter::default(), None, 10).await.expect("an answer").runs.is_empty());
 }
@@ -57,8 +58,10 @@ async fn a_stranger_changes_nothing() {
         error_code: None,
     };
     assert_eq!(tx.tool_result_submit(run, call, &lie).await.expect("an answer"), SubmitOutcome::NoRun);
-    let denied =
-        tx.approval_decide(approval, &decision(DecisionWord::Deny), "key_2").await.expect("an answer");
+    let denied = tx
+        .approval_decide(approval, &decision(DecisionWord::Deny), &voter("key_2"))
+        .await
+        .expect("an answer");
     assert_eq!(denied, Err(DecisionRefused::NotFound));
     let word = Resolve { applied: true, content: None, note: None, by: "key_2".into() };
     let settled = tx.ledger_resolve(run, LedgerId(call.0), &word).await.expect("an answer");

@@ -10,7 +10,7 @@ use answerable_core::id::{ApprovalId, CallId, LedgerId, MessageId, RunId, Tenant
 use answerable_core::input::InputMessage;
 use answerable_core::ledger::Outcome;
 use answerable_core::model::Usage;
-use answerable_core::permission::{CallFacts, judge};
+use answerable_core::permission::{CallFacts, Policies, judge};
 use answerable_core::registry::{Registry, Validation};
 use answerable_core::reply::ReplyKind;
 use answerable_core::run::{Event, NewCall, ReplyFacts, RunConfig, RunState, step};
@@ -20,7 +20,7 @@ use answerable_ports::commit::{Commit, CommitOutcome, Release, StoredArtifact};
 use answerable_ports::{LateOutcome, Lease, RunStore};
 use answerable_store::{
     ApprovalRecord, ConnectOptions, Decision, DecisionWord, EngineStore, NewRun, OnBusy, RunRecord,
-    RunRefused, Sealer, Signals, Store, TenantTx,
+    RunRefused, Sealer, Signals, Store, TenantTx, Voter,
 };
 use answerable_testkit::TestDatabase;
 use serde_json::{Map, Value, json};
@@ -261,8 +261,17 @@ impl World {
         decision: Decision,
         by: &str,
     ) -> Result<ApprovalRecord, answerable_store::DecisionRefused> {
+        self.decide_as(approval, decision, &voter(by)).await
+    }
+
+    pub(crate) async fn decide_as(
+        &self,
+        approval: Uuid,
+        decision: Decision,
+        voter: &Voter,
+    ) -> Result<ApprovalRecord, answerable_store::DecisionRefused> {
         let mut tx = self.tx().await;
-        let decided = tx.approval_decide(ApprovalId(approval), &decision, by).await.expect("an answer")?;
+        let decided = tx.approval_decide(ApprovalId(approval), &decision, voter).await.expect("an answer")?;
         tx.commit().await.expect("committed");
         Ok(decided)
     }
@@ -277,6 +286,11 @@ pub(crate) fn late(call: CallId, outcome: Outcome, artifact: Option<StoredArtifa
         content: Some("done".into()),
         artifacts: artifact.into_iter().collect(),
     }
+}
+
+/// Somebody whose key is not looked at.
+pub(crate) fn voter(by: &str) -> Voter {
+    Voter { by: by.into(), key: None }
 }
 
 pub(crate) fn decision(word: DecisionWord) -> Decision {
@@ -304,6 +318,8 @@ fn new_run(spec_hash: String, budgets: Budgets) -> NewRun {
         metadata: json!({}),
         trace: TraceContext::of("0123456789abcdef0123456789abcdef".into(), None, false),
         created_by: "key_1".into(),
+        creators: vec!["key_1".into()],
+        policy: None,
         priority: 0,
         not_before: None,
         deadline: None,
@@ -334,9 +350,15 @@ pub(crate) fn new_call(registry: &Registry, name: &str, input: &Value, at: i64) 
     let id = CallId(Uuid::now_v7());
     let input_hash = answerable_core::json::input_hash(input);
     let tool = registry.tool(name).expect("a tool");
-    let facts =
-        CallFacts { tool_name: name, risk: tool.risk, input, input_hash: &input_hash, context: &json!({}) };
-    let judgement = judge(&registry.policy, None, &[], &facts, at);
+    let facts = CallFacts {
+        tool_name: name,
+        risk: tool.risk,
+        input,
+        input_hash: &input_hash,
+        context: &json!({}),
+        creators: &[],
+    };
+    let judgement = judge(Policies { agent: &registry.policy, tenant: None, run: None }, &[], &facts, at);
     NewCall {
         id,
         model_call_id: None,

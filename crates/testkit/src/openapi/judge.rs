@@ -47,7 +47,8 @@ impl Document {
             return Err(vec![format!("{method} {} does not answer {status}", operation.template.text())]);
         };
         let mut faults = self.content_faults(&pointer, response, content_type, body);
-        if status >= 400 {
+        // A page for people says it in words.
+        if status >= 400 && !content_type.is_some_and(|kind| kind.starts_with("text/html")) {
             faults.extend(status_fault(status, body));
         }
         verdict(faults)

@@ -27,3 +27,20 @@ impl From<&reqwest::Error> for Fault {
         if error.is_connect() || error.is_builder() { Self::NotConnected } else { Self::Cut }
     }
 }
+
+/// What was wrong with TLS, if that kept a connection from coming about: a certificate that isn't trusted, for one.
+#[must_use]
+pub fn tls_fault(error: &reqwest::Error) -> Option<String> {
+    let mut source = error.source();
+    while let Some(inner) = source {
+        if let Some(fault) = inner.downcast_ref::<rustls::Error>() {
+            return Some(fault.to_string());
+        }
+        // What an I/O error holds is not its source.
+        source = match inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+            Some(held) => Some(held as &(dyn Error + 'static)),
+            None => inner.source(),
+        };
+    }
+    None
+}

@@ -131,20 +131,22 @@ impl Follow<'_> {
             let fits = |n: &usize| !self.used[*n] && case.decisions[*n].is_on(ask);
             let Some(n) = (0..case.decisions.len()).find(fits) else { continue };
             self.used[n] = true;
-            let people = ask.get("required").and_then(Value::as_u64).unwrap_or(1);
-            self.decide_again(word(ask, "id"), &case.decisions[n], people).await?;
+            self.decide_again(ask, &case.decisions[n]).await?;
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// A recorded decision once more, by as many people as it takes.
-    async fn decide_again(&self, ask: &str, decision: &Decision, people: u64) -> Result<(), Trouble> {
-        let word = decision.word().unwrap_or_default();
-        let people = if word == "approve" { people } else { 1 };
+    /// A recorded decision once more, by as many people as it takes, and by others than the key that started the run where
+    /// that one may not.
+    async fn decide_again(&self, ask: &Value, decision: &Decision) -> Result<(), Trouble> {
+        let said = decision.word().unwrap_or_default();
+        let required = ask.get("required").and_then(Value::as_u64).unwrap_or(1);
+        let people = if said == "approve" { required } else { 1 };
+        let others = people > 1 || ask.get("self_approval").and_then(Value::as_bool) == Some(false);
         for n in 1..=people {
-            let by = (people > 1).then(|| format!("person-{n}"));
-            self.decide_on(ask, word, &Approval { by, ..decision.again() }).await?;
+            let by = others.then(|| format!("person-{n}"));
+            self.decide_on(word(ask, "id"), said, &Approval { by, ..decision.again() }).await?;
         }
         Ok(())
     }

@@ -41,6 +41,9 @@ impl Setup<'_> {
         if let Some(budgets) = &case.budgets {
             body["budgets"] = Value::Object(budgets.clone());
         }
+        if let Some(policy) = &case.policy {
+            body["policy"] = Value::Object(policy.clone());
+        }
         Ok(body)
     }
 

@@ -7,12 +7,16 @@ use super::world;
 use crate::budget::BudgetPatch;
 use crate::id::CallId;
 use crate::ledger::EntryStatus;
+use crate::permission::Judgement;
 use crate::run::trial::{Trial, agent, round_trip};
-use crate::run::{CallVerdict, Command, Event, Phase, next_due, outstanding};
+use crate::run::{CallVerdict, Command, Event, JudgedAgain, Phase, next_due, outstanding};
 use crate::tool::{Attempt, Reconciled};
 
 /// Events after which every life whose choices are used up must have ended.
 const MAX_EVENTS: usize = 2_000;
+
+/// Longer than an approval may lie unused at least.
+const TWO_HOURS_MS: crate::Millis = 7_200_000;
 
 /// A run and what is going on around it.
 pub(super) struct Life {
@@ -20,6 +24,10 @@ pub(super) struct Life {
     pub(super) tape: Tape,
     /// What its agent has that others of the trials don't.
     pub(super) changes: serde_json::Value,
+    /// What its models call.
+    tools: &'static [&'static str],
+    /// The rules change all the time.
+    restless: bool,
     /// Commands that are being performed.
     in_flight: Vec<Command>,
     /// The last attempt of each call that was sent.
@@ -38,6 +46,17 @@ impl Life {
     pub(super) fn new(tape: Vec<u8>) -> Self {
         let mut tape = Tape::new(tape);
         let changes = world::changes(&mut tape);
+        Self::with(tape, changes, &world::TOOLS)
+    }
+
+    /// A life of approvals: people are asked about nearly everything, and the rules change all the time.
+    pub(super) fn of_approvals(tape: Vec<u8>) -> Self {
+        let mut tape = Tape::new(tape);
+        let changes = world::asking(&mut tape);
+        Self { restless: true, ..Self::with(tape, changes, &world::ASKED) }
+    }
+
+    fn with(mut tape: Tape, changes: serde_json::Value, tools: &'static [&'static str]) -> Self {
         let registry = agent(&changes);
         let budgets = registry.spec.budgets.clone();
         let deadline = tape.one(&[None, None, None, None, Some(crate::run::trial::DAWN + 4_000)]);
@@ -46,6 +65,8 @@ impl Life {
             trial,
             tape,
             changes,
+            tools,
+            restless: false,
             in_flight: Vec::new(),
             sent: BTreeMap::new(),
             unclear: BTreeSet::new(),
@@ -70,6 +91,9 @@ impl Life {
     /// Some time passes, and one thing happens.
     pub(super) fn goes_on(&mut self) {
         self.trial.now += [0, 1, 10, 700][self.tape.pick(4)];
+        if self.restless && self.trial.state.status.is_waiting() && self.tape.rarely(16) {
+            self.trial.now += TWO_HOURS_MS;
+        }
         self.next();
         self.send();
     }
@@ -79,6 +103,9 @@ impl Life {
         if self.trial.state.phase == Phase::Queued && !self.tape.rarely(8) {
             self.happens(Event::Started { at: self.trial.now });
             return;
+        }
+        if self.restless && self.tape.rarely(4) {
+            return self.rules_change();
         }
         match self.tape.pick(200) {
             100..=105 => self.crash(),
@@ -96,6 +123,7 @@ impl Life {
                 self.happens(Event::Broken { at: self.trial.now, code, detail });
             }
             121..=127 => self.time_passes(),
+            128..=137 => self.rules_change(),
             _ if !self.in_flight.is_empty() => self.command_is_done(),
             _ if self.people_owe_something() && !self.tape.rarely(6) => self.people_answer(),
             _ => self.time_passes(),
@@ -209,7 +237,7 @@ impl Life {
             let failed = world::model_failure(&mut self.tape, &self.trial);
             self.happens(failed);
         } else {
-            let reply = world::reply(&mut self.tape);
+            let reply = world::reply(&mut self.tape, self.tools);
             let replied = self.trial.replied(&reply, self.held > 0);
             self.happens(replied);
         }
@@ -234,7 +262,7 @@ impl Life {
         self.given_up.extend(self.trial.state.unsettled[before..].iter().cloned());
     }
 
-    fn time_passes(&mut self) {
+    pub(super) fn time_passes(&mut self) {
         // A queued or working run isn't left alone until its time is over, but now and then.
         let idle = self.in_flight.is_empty() || self.tape.rarely(20);
         if idle && next_due(&self.trial.state).is_some() && self.trial.state.phase != Phase::Queued {
@@ -265,10 +293,32 @@ impl Life {
         let (at, before) = (self.trial.now, self.trial.state.clone());
         let call = CallId(self.trial.new_id());
         let approval = crate::id::ApprovalId(call.0);
+        let verdicts =
+            vec![JudgedAgain { call, judgement: Judgement::denied("nobody asked"), stands: false }];
+        let known = before.calls.first().map_or(call, |known| known.id);
         for event in [
             Event::KeyFree { at, call },
             Event::ToolAttempted { at, call, outcome: crate::run::trial::unclear(), jitter: 0 },
-            Event::CallDecided { at, call, verdict: CallVerdict::Denied, by: "x".into(), reason: None },
+            Event::CallDecided {
+                at,
+                call,
+                approval: None,
+                verdict: CallVerdict::Denied,
+                by: "x".into(),
+                reason: None,
+                given_at: None,
+            },
+            // Nothing was asked under that id.
+            Event::CallDecided {
+                at,
+                call: known,
+                approval: Some(approval),
+                verdict: CallVerdict::Denied,
+                by: "x".into(),
+                reason: None,
+                given_at: None,
+            },
+            Event::RulesChanged { at, verdicts },
             Event::EffectSettled { at, call, applied: true, content: None, by: "x".into() },
             Event::BudgetDenied { at, approval, by: "x".into() },
         ] {

@@ -1,15 +1,10 @@
 //! The people of a random life: they decide, answer, settle and change limits.
 
-use serde_json::json;
-
 use super::life::Life;
 use super::world;
 use crate::budget::BudgetPatch;
 use crate::ledger::Effect as Made;
-use crate::permission::Effect;
-use crate::run::trial::approved;
-use crate::run::{CallVerdict, Event, Stage, StopReason, SubmittedStatus};
-use crate::tool::Output;
+use crate::run::{Event, Stage, StopReason, SubmittedStatus};
 
 impl Life {
     pub(super) fn people_owe_something(&self) -> bool {
@@ -48,7 +43,10 @@ impl Life {
         let owed: Vec<usize> = self.owed().collect();
         let index = self.tape.one(&owed);
         let event = match self.trial.state.calls[index].stage {
-            Stage::Asked { .. } => self.decision(index),
+            Stage::Asked { .. } => match self.decision(index) {
+                Some(decision) => decision,
+                None => return self.time_passes(),
+            },
             Stage::AskedUncertain { .. } => {
                 self.maybe.remove(&self.trial.call(index));
                 self.trial.settled(index, self.tape.pick(2) == 0)
@@ -66,18 +64,6 @@ impl Life {
             }
         };
         self.happens(event);
-    }
-
-    fn decision(&mut self, index: usize) -> Event {
-        let edited = Some((json!({"n": 7}), format!("key-{}", self.trial.now)));
-        let verdict = match self.tape.pick(6) {
-            0 | 1 => approved(Effect::Allow, None),
-            2 => approved(Effect::Ask, edited),
-            3 => approved(Effect::Deny, None),
-            4 => CallVerdict::Answered(Output::plain("by hand")),
-            _ => CallVerdict::Denied,
-        };
-        self.trial.decided(index, verdict)
     }
 
     /// As the API allows it: never below what is used.

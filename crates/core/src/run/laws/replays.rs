@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::life::Life;
 use super::tape::Tape;
-use super::tried::{live, tapes};
+use super::tried::{live, lived, tapes};
 use super::world;
 use crate::id::RunId;
 use crate::permission::{CompiledPolicy, Owner, Policy};
@@ -100,7 +100,7 @@ fn changed(life: &Life, tape: &mut Tape) -> Replayed {
     let registry = agent(&other);
     let tenant = CompiledPolicy::compile(&policy(tape), Owner::Tenant).expect("a policy");
     let (tenant, context) = (tape.rarely(2).then_some(&tenant), json!({}));
-    let rules = (!tape.rarely(4)).then_some(Rules { tenant, context: &context });
+    let rules = (!tape.rarely(4)).then_some(Rules { tenant, run: None, creators: &[], context: &context });
     let under = Under::Changed(Changes { registry: &registry, budgets: &registry.spec.budgets, rules });
     let once = as_run(&recording, under, 7);
     assert!(once.last().is_ended());
@@ -127,6 +127,20 @@ proptest! {
     #[test]
     fn under_changes_it_ends_and_keeps_the_laws(tape in tapes(), change in prop::collection::vec(any::<u8>(), 0..40)) {
         changed(&live(tape), &mut Tape::new(change));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_life_of_approvals_is_the_same_too(tape in tapes()) {
+        unchanged(&lived(Life::of_approvals(tape)));
+    }
+
+    #[test]
+    fn a_life_of_approvals_ends_under_changes(tape in tapes(), change in prop::collection::vec(any::<u8>(), 0..40)) {
+        changed(&lived(Life::of_approvals(tape)), &mut Tape::new(change));
     }
 }
 

@@ -6,11 +6,12 @@ use super::tape::Tape;
 use crate::budget::Budgets;
 use crate::ledger::Effect;
 use crate::model::{FailureKind, Finish, ModelReply};
+use crate::permission::Policy;
 use crate::run::trial::{Trial, not_done, refused, said, unclear};
 use crate::run::{Event, RunTools, StopReason};
 use crate::tool::{Attempt, ErrorCode, Output, Reconciled, ResultStatus};
 
-const TOOLS: [&str; 24] = [
+pub(super) const TOOLS: [&str; 24] = [
     "look",
     "pay",
     "mail",
@@ -37,6 +38,19 @@ const TOOLS: [&str; 24] = [
     "",
 ];
 
+/// Tools that people are asked about, and some that they aren't.
+pub(super) const ASKED: [&str; 9] =
+    ["risky", "gate", "note", "order", "sign", "help", "mail", "look", "charge"];
+
+/// Changes of the agent, so that people are asked about nearly all that it does.
+pub(super) fn asking(tape: &mut Tape) -> Value {
+    let asks = |tool: &str| json!({"tool": tool, "effect": "ask"});
+    let others = json!({"tool": "note", "effect": "ask", "self_approval": false, "remind_every_ms": 60_000, "expires_ms": 200_000});
+    let two = json!({"tool": "gate", "effect": "ask", "approvals": 2, "expires_ms": 3_000, "on_expiry": tape.one(&["deny", "stop"])});
+    json!({"policy": {"max_denials": tape.one(&[50, 50, 3]),
+        "rules": [two, others, asks("order"), asks("sign"), asks("help"), asks("mail")]}})
+}
+
 /// Changes of the agent, so that in every other life its limits are in the way.
 pub(super) fn changes(tape: &mut Tape) -> Value {
     let gate = |on_expiry: &str, approvals: u32| json!({"tool": "gate", "effect": "ask", "expires_ms": 3000, "on_expiry": on_expiry, "approvals": approvals});
@@ -56,6 +70,21 @@ pub(super) fn changes(tape: &mut Tape) -> Value {
     })
 }
 
+/// A policy of the tenant's.
+pub(super) fn policy(tape: &mut Tape) -> Policy {
+    let mut rule = || {
+        json!({
+            "tool": tape.one(&["g*", "risky", "note", "o*", "*"]), "effect": tape.one(&["ask", "allow", "ask", "deny"]),
+            "approvals": tape.one(&[1, 2, 3]), "expires_ms": tape.one(&[3_000, 200_000, 86_400_000]),
+            "on_expiry": tape.one(&["deny", "deny", "stop"]), "self_approval": tape.one(&[true, false]),
+            "remind_every_ms": tape.one(&[Some(60_000), None]),
+        })
+    };
+    let rules = [rule(), rule()];
+    let max_denials = tape.one(&[None, None, Some(6)]);
+    serde_json::from_value(json!({"rules": rules, "max_denials": max_denials})).expect("a policy")
+}
+
 /// A server whose tools the agent takes.
 fn server(side_effect: &str) -> Value {
     json!([{"server": "srv", "allow": ["*"], "defaults": {"side_effect": side_effect, "on_uncertain": "observe"}}])
@@ -73,7 +102,7 @@ pub(super) fn listing(tape: &mut Tape, trial: &Trial) -> Event {
 }
 
 /// What the model says; nothing but an answer when all goes well.
-pub(super) fn reply(tape: &mut Tape) -> ModelReply {
+pub(super) fn reply(tape: &mut Tape, tools: &[&'static str]) -> ModelReply {
     match tape.pick(32) {
         0 => said(r#"{"n": 1}"#, &[]),
         1 => said("I think that it is done.", &[]),
@@ -86,7 +115,7 @@ pub(super) fn reply(tape: &mut Tape) -> ModelReply {
         _ => {
             let count = 1 + tape.pick(5);
             let text = tape.one(&["", "Let me see.", " "]);
-            let calls: Vec<(&str, Value)> = (0..count).map(|_| (tape.one(&TOOLS), arguments(tape))).collect();
+            let calls: Vec<(&str, Value)> = (0..count).map(|_| (tape.one(tools), arguments(tape))).collect();
             said(text, &calls)
         }
     }

@@ -85,7 +85,7 @@ fn the_same_again_is_denied_without_asking() {
     assert_eq!(trial.stages(), ["denied", "asked"]);
     let decision = &trial.tables.calls[&trial.call(0)].decisions[0];
     assert_eq!((decision.effect, decision.rule, decision.by.as_str()), (Effect::Deny, None, "policy"));
-    assert_eq!(trial.tables.approvals.len(), 2);
+    assert_eq!(trial.tables.approvals.all.len(), 2);
     assert_eq!(trial.state.denied[0].decided_by, "user:ann");
 }
 
@@ -108,7 +108,7 @@ fn nobody_decides() {
         let mut trial = Trial::begun(&json!({"policy": {"rules": [rule]}}));
         trial.calls(&[("pay", json!({"n": 1}))]);
         let began = trial.now;
-        trial.fire();
+        trial.runs_out();
         assert_eq!(trial.now - began, 2000);
         assert_eq!((trial.result(0).0, trial.state.denied[0].decided_by.as_str()), ("denied", "expiry"));
         assert_eq!(trial.told(EventType::ApprovalDecided)[0]["status"], "expired");
@@ -122,7 +122,7 @@ fn nothing_is_sent_again_when_an_expiry_ends_the_run() {
     let mut trial = Trial::begun(&json!({"policy": {"rules": [rule]}}));
     trial.calls(&[("note", json!({})), ("risky", json!({}))]);
     trial.attempt(0, Attempt::NotDone(ErrorCode::RateLimited, "busy".into(), Some(2000)));
-    trial.fire();
+    trial.runs_out();
     assert_eq!((trial.end().0, trial.entry(0)), ("approval_expired", ("failed", "none", 1)));
 }
 
@@ -145,7 +145,7 @@ fn denials_can_end_the_run() {
     trial.calls(&[("pay", json!({"n": 1})), ("risky", json!({"n": 1})), ("look", json!({}))]);
     assert_eq!(trial.end(), ("permission_denied", "permission_denied".into()));
     assert_eq!(trial.stages(), ["denied", "cancelled", "cancelled"]);
-    assert!(trial.tables.approvals.is_empty(), "nobody is asked any more");
+    assert!(trial.tables.approvals.all.is_empty(), "nobody is asked any more");
 
     let mut trial = Trial::begun(&json!({"policy": {"rules": [deny], "max_denials": 2}}));
     trial.calls(&[("pay", json!({"n": 1}))]);

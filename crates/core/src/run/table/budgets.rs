@@ -141,7 +141,7 @@ fn more_is_asked_for_within_a_step_too() {
         let mut trial = within(json!({"max_tokens": 50, "on_exhausted": on_exhausted}));
         trial.replies(&dear(40));
         if on_exhausted == "ask" {
-            trial.fire();
+            trial.runs_out();
         }
         assert_eq!((trial.end().0, trial.state.step), ("max_tokens", 1));
     }
@@ -215,7 +215,7 @@ fn nothing_is_begun_when_time_is_up() {
         assert_eq!(trial.stages(), ["reconciling"]);
         trial.reconciles(0, state);
         assert_eq!((trial.end().0, trial.entry(0).0), ("timeout", entry));
-        assert!(trial.tables.approvals.is_empty());
+        assert!(trial.tables.approvals.all.is_empty());
     }
     // A business key that turns out to be free isn't used any more.
     let mut trial =

@@ -18,6 +18,7 @@ fn case(trial: &Trial) -> Value {
         registry: recording.registry,
         agent: &agent,
         context: &json!({"user": "u-1"}),
+        policy: None,
         max_recoveries: MAX_RECOVERIES,
         first: recording.first,
         inputs: recording.inputs,

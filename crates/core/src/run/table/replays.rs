@@ -1,5 +1,6 @@
 //! Runs that are played again under changes: what comes out otherwise, and what is told of it.
 
+mod judged;
 pub(super) mod stage;
 
 use serde_json::{Value, json};
@@ -257,7 +258,7 @@ fn messages_that_are_gone_forbid_another_context() {
         }
     }
     let (recording, context) = (recorded.recording(), json!({}));
-    let rules = Some(Rules { tenant: None, context: &context });
+    let rules = Some(Rules { tenant: None, run: None, creators: &[], context: &context });
     let changes = Changes { registry: &recorded.registry, budgets: &recording.first.budgets, rules };
     assert_eq!(run(&recording, Under::Changed(changes)).err(), Some(Unplayable::HistoryGone));
     assert!(run(&recording, Under::TheSame).is_ok(), "what was built then is what it was");

@@ -70,7 +70,7 @@ fn nobody_can_tell_in_time() {
     let mut trial = called("gate");
     trial.approve(0);
     trial.attempt(0, unclear());
-    trial.fire();
+    trial.runs_out();
     assert_eq!((trial.end().0, trial.stages()[0]), ("side_effect_uncertain", "uncertain"));
 }
 

@@ -14,6 +14,8 @@ impl Trial {
         self.check_something_is_next();
         self.check_limits(records);
         self.check_waiting();
+        self.check_approvals();
+        self.check_begun(records);
         self.check_children(records);
         self.check_steps();
         super::events::check(self, records);
@@ -119,6 +121,23 @@ impl Trial {
         }
     }
 
+    /// Those who are asked will hear of it in time; what was approved waits for its call alone.
+    fn check_approvals(&self) {
+        let open: Vec<_> = self.state.open_approvals.iter().map(|open| &open.row).collect();
+        let mut rows = self.tables.pending();
+        rows.sort_by_key(|row| open.iter().position(|open| open.id == row.id));
+        assert_eq!(open, rows, "the state knows what people are asked");
+        for open in &self.state.open_approvals {
+            assert!(open.next_due().is_none_or(|due| due <= open.row.expires_at));
+        }
+        for call in &self.state.calls {
+            let Some(given) = &call.approved else { continue };
+            assert!(matches!(call.stage, Stage::Ready | Stage::Key), "{call:?} has begun");
+            let told = &self.tables.approvals.all[&given.approval];
+            assert!(told.given.is_some() && !told.used && told.void.is_none(), "{told:?}");
+        }
+    }
+
     /// Each child has its call's entry and no other; together they can't spend more than the run may.
     fn check_children(&self, records: &[Record]) {
         let (state, mut given) = (&self.state, vec![self.state.abandoned]);
@@ -189,6 +208,7 @@ impl Trial {
             }
         }
         assert!(tables.pending().is_empty(), "nobody is asked after the end");
+        tables.approvals.check_end();
         assert!(tables.calls.values().all(|call| call.result.is_some()), "every call has a result");
         for entry in tables.ledger.started() {
             assert!(end.reason == StopReason::Cancelled && entry.row.writes, "{entry:?} is left open");

@@ -2,6 +2,7 @@
 //! always hold.
 
 mod agent;
+mod approvals;
 mod checks;
 mod events;
 mod history;
@@ -9,6 +10,7 @@ mod ledger;
 mod listing;
 mod play;
 mod recorded;
+mod rules;
 mod spans;
 mod summing;
 mod tables;
@@ -21,6 +23,8 @@ use uuid::Uuid;
 pub(super) use agent::agent;
 pub(super) use listing::with_server;
 pub(super) use play::{approved, not_done, refused, said, unclear};
+pub(super) use rules::CREATOR;
+use rules::Rules;
 use spans::Spans;
 pub(super) use spans::frame;
 use tables::Tables;
@@ -48,7 +52,11 @@ pub(super) struct Trial {
     accepted: RunState,
     /// Tools that were listed last.
     listed: Option<Registry>,
-    spans: Spans,
+    /// What calls are judged by beside their agent's policy.
+    pub(super) rules: Rules,
+    /// Nothing begins by other rules than those.
+    fenced: bool,
+    pub(super) spans: Spans,
     ids: u128,
 }
 
@@ -72,6 +80,8 @@ impl Trial {
             tables: Tables::default(),
             now: DAWN,
             journal: Vec::new(),
+            rules: Rules::default(),
+            fenced: true,
             spans: Spans::default(),
             ids: 0,
         };
@@ -104,6 +114,11 @@ impl Trial {
 
     /// Lets `event` happen. Everything that must hold is checked; an illegal event changes nothing.
     pub(super) fn happens(&mut self, event: Event) -> Result<Vec<Record>, IllegalEvent> {
+        self.commits(event, false)
+    }
+
+    /// The same; `again`: what may begin by it was judged by the rules of now.
+    fn commits(&mut self, event: Event, again: bool) -> Result<Vec<Record>, IllegalEvent> {
         let config = RunConfig { registry: self.equipped(), max_recoveries: MAX_RECOVERIES };
         let stored = (round_trip(&self.state), round_trip(&event));
         assert_eq!(stored.1, event, "an event survives its storage");
@@ -112,6 +127,10 @@ impl Trial {
         assert_eq!(step(config, stored.0, stored.1), done, "the same event gives the same state");
         let Transition { state, records } = done?;
         assert!(!self.state.is_ended(), "nothing happens after the end");
+        if self.is_behind(&records) {
+            assert!(!again, "it was judged again, and would begin by older rules");
+            return self.judged_again(event);
+        }
         self.tables.fold(&event, &records, self.now);
         let before = std::mem::replace(&mut self.state, state);
         let registry = self.listed.as_ref().unwrap_or(&self.registry);

@@ -1,6 +1,6 @@
 //! What a shell and people do, in words short enough for tests.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Trial;
 use crate::Millis;
@@ -10,7 +10,7 @@ use crate::id::{AgentId, CallId, MessageId};
 use crate::json::input_hash;
 use crate::ledger::Effect as Made;
 use crate::model::{FailureKind, Finish, ModelFailure, ModelReply, ReplyCall, Usage};
-use crate::permission::{CallFacts, Effect, Judgement, judge};
+use crate::permission::{Effect, Judgement};
 use crate::reply::{self, ReadCall};
 use crate::run::{
     Approval, CallVerdict, ChildEnd, Event, EventType, KeyHolder, NewCall, Phase, PinnedAgent,
@@ -107,13 +107,6 @@ impl Trial {
         }
     }
 
-    pub(in crate::run) fn judgement(&self, tool_name: &str, input: &Value) -> Judgement {
-        let risk = self.equipped().tool(tool_name).expect("a tool").risk;
-        let hash = input_hash(input);
-        let facts = CallFacts { tool_name, risk, input, input_hash: &hash, context: &json!({}) };
-        judge(&self.equipped().policy, None, &[], &facts, self.now)
-    }
-
     pub(in crate::run) fn model_fails(&mut self, kind: FailureKind, status: u16) -> Vec<Record> {
         if matches!(self.state.phase, Phase::Boundary | Phase::Rebuild) {
             self.build();
@@ -156,9 +149,11 @@ impl Trial {
         Event::CallDecided {
             at: self.now,
             call: self.call(index),
+            approval: Some(self.state.calls[index].approval_id()),
             verdict,
             by: "user:ann".into(),
             reason: None,
+            given_at: None,
         }
     }
 
@@ -261,6 +256,22 @@ impl Trial {
         records
     }
 
+    /// Timers fire until one does more than remind people.
+    pub(in crate::run) fn runs_out(&mut self) -> Vec<Record> {
+        let reminds = |record: &Record| {
+            matches!(
+                record,
+                Record::Event { kind: EventType::ApprovalReminder | EventType::ApprovalExpiring, .. }
+            )
+        };
+        loop {
+            let records = self.fire();
+            if !records.iter().all(reminds) {
+                return records;
+            }
+        }
+    }
+
     pub(in crate::run) fn cancel(&mut self) -> Vec<Record> {
         self.must(Event::CancelRequested { at: self.now, reason: None })
     }
@@ -357,18 +368,10 @@ pub(in crate::run) fn said(text: &str, calls: &[(&str, Value)]) -> ModelReply {
 
 /// A person says yes; the gate says `judged_again` by now.
 pub(in crate::run) fn approved(judged_again: Effect, edited: Option<(Value, String)>) -> CallVerdict {
-    let judged_again = Judgement {
-        effect: judged_again,
-        rule: None,
-        owner: crate::permission::Owner::Tenant,
-        by: "policy".into(),
-        reason: "judged again".into(),
-        approvals: 1,
-        expires_ms: 1000,
-        on_expiry: crate::permission::OnExpiry::Deny,
-    };
+    let judged_again =
+        Judgement { effect: judged_again, expires_ms: 1000, ..Judgement::denied("judged again") };
     let edited = edited.map(|(input, key)| (input.clone(), input_hash(&input), key));
-    CallVerdict::Approved(Box::new(Approval { judged_again, edited }))
+    CallVerdict::Approved(Box::new(Approval { judged_again, deciders: None, stands: true, edited }))
 }
 
 /// Nobody knows whether it happened.

@@ -32,6 +32,9 @@ impl Trial {
             journal: Vec::new(),
             accepted: replayed.first.clone(),
             listed: None,
+            // Its verdicts are those of then, or of the replay's own rules.
+            rules: super::Rules::default(),
+            fenced: false,
             spans: Spans::default(),
             ids: 0,
         };

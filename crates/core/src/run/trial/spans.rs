@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use serde_json::Value;
+
 use crate::id::{CallId, TenantId};
 use crate::registry::Registry;
-use crate::run::{ApprovalStatus, Event, Record, RunState};
+use crate::run::{Event, Record, RunState};
 use crate::trace::{Frame, Span, SpanKind, Told, agent_span, spans};
 
 use super::DAWN;
@@ -46,7 +48,7 @@ impl Spans {
     pub(super) fn after(tables: &Tables) -> Self {
         let told_before = ToldBefore {
             calls: tables.calls.keys().copied().collect(),
-            settled: settled(tables),
+            settled: tables.approvals.settled(),
             checkpoints: tables.checkpoints.len(),
         };
         Self { told_before, ..Self::default() }
@@ -82,6 +84,15 @@ impl Spans {
         }
     }
 
+    /// The decisions on whether calls may run, by when they were made: effect, by whom, and why an approval is void.
+    pub(in crate::run) fn decisions(&self) -> Vec<[Option<&str>; 3]> {
+        let of_call =
+            |span: &&Span| span.attributes.get("answerable.permission.kind") == Some(&"tool_call".into());
+        let mut spans: Vec<&Span> = self.all.values().filter(of_call).collect();
+        spans.sort_by_key(|span| span.ended);
+        spans.into_iter().map(|span| ["effect", "by", "void"].map(|name| word(span, name))).collect()
+    }
+
     fn count(&self, kind: SpanKind, also: impl Fn(&Span) -> bool) -> usize {
         self.all.values().filter(|span| span.kind == kind && also(span)).count()
     }
@@ -97,7 +108,7 @@ impl Spans {
         let answered = self.count(SpanKind::Model, |span| !cancelled(span)) - self.lost_attempts;
         assert_eq!(answered, attempts, "each attempt on the model has a span");
         let asked = |span: &Span| span.attributes.contains_key("answerable.permission.asked");
-        let settled = settled(tables) - self.told_before.settled;
+        let settled = tables.approvals.settled() - self.told_before.settled;
         assert_eq!(
             self.count(SpanKind::Permission, asked),
             settled,
@@ -122,7 +133,7 @@ impl Spans {
     }
 }
 
-/// Questions that are no longer open.
-fn settled(tables: &Tables) -> usize {
-    tables.approvals.values().filter(|(_, status)| *status != ApprovalStatus::Pending).count()
+/// What a span says of a decision under this name.
+fn word<'a>(span: &'a Span, name: &str) -> Option<&'a str> {
+    span.attributes.get(&format!("answerable.permission.{name}")).and_then(Value::as_str)
 }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
+use super::approvals::Approvals;
 use super::ledger::Ledger;
 use crate::Millis;
 use crate::id::{ApprovalId, CallId, LedgerId};
 use crate::message::Message;
 use crate::permission::Effect;
 use crate::registry::Validation;
-use crate::run::{ApprovalRow, ApprovalStatus, CallRow, CallVerdict, Decision, Event, EventType, Record};
+use crate::run::{ApprovalRow, ApprovalStatus, CallRow, Decision, Event, EventType, Record};
 use crate::tool::{ResultStatus, ToolResult};
 
 /// A stored call.
@@ -34,7 +35,7 @@ pub(in crate::run) struct Told {
 pub(in crate::run) struct Tables {
     pub(in crate::run) messages: BTreeMap<u64, Message>,
     pub(in crate::run) calls: BTreeMap<CallId, CallTold>,
-    pub(in crate::run) approvals: BTreeMap<ApprovalId, (ApprovalRow, ApprovalStatus)>,
+    pub(in crate::run) approvals: Approvals,
     pub(in crate::run) ledger: Ledger,
     pub(in crate::run) events: Vec<Told>,
     pub(in crate::run) checkpoints: Vec<u32>,
@@ -61,9 +62,8 @@ impl Tables {
     /// People's words are stored before the run hears of them.
     fn decided_by_people(&mut self, event: &Event) {
         let (approval, status) = match event {
-            Event::CallDecided { call, verdict, .. } => {
-                let denied = matches!(verdict, CallVerdict::Denied);
-                (ApprovalId(call.0), if denied { ApprovalStatus::Denied } else { ApprovalStatus::Approved })
+            Event::CallDecided { call, approval, verdict, by, .. } => {
+                return self.approvals.decide(*call, *approval, verdict, by);
             }
             Event::EffectSettled { call, applied, .. } => {
                 self.ledger.settled(LedgerId(call.0), *applied);
@@ -79,13 +79,7 @@ impl Tables {
             Event::BudgetDenied { approval, .. } => (*approval, ApprovalStatus::Denied),
             _ => return,
         };
-        self.close_approval(approval, status);
-    }
-
-    fn close_approval(&mut self, id: ApprovalId, status: ApprovalStatus) {
-        let (_, known) = self.approvals.get_mut(&id).expect("an approval that was asked for");
-        assert_eq!(*known, ApprovalStatus::Pending, "an approval is decided once");
-        *known = status;
+        self.approvals.close(approval, status);
     }
 
     fn write(&mut self, record: &Record, at: Millis) {
@@ -111,7 +105,8 @@ impl Tables {
             Record::CallDecided { call, decision } => {
                 let known = self.undone(*call);
                 assert_eq!(known.row.validation, Validation::Ok, "only a legal call is decided on");
-                assert_eq!(decision.decided_at, at);
+                // What a person decided is looked at again later.
+                assert!(decision.decided_at <= at);
                 known.decisions.push(decision.clone());
             }
             Record::CallEdited { call, input, input_hash } => {
@@ -126,6 +121,9 @@ impl Tables {
                 assert_eq!(allowed, Some(Effect::Allow), "only a call that was let through runs");
                 assert_eq!(known.row.input_hash, row.input_hash, "what runs is what was decided on");
                 self.ledger.open(row);
+                if let Some(approval) = row.approval {
+                    self.approvals.using(approval, row);
+                }
             }
             Record::LedgerAttempt { ledger_id, attempt, .. } => self.ledger.attempt(*ledger_id, *attempt),
             Record::LedgerClosed { ledger_id, outcome } => self.ledger.close(*ledger_id, *outcome),
@@ -136,11 +134,7 @@ impl Tables {
             Record::ToolsListed { hash, tools } => {
                 assert_eq!(*hash, crate::catalog::hash(tools));
             }
-            Record::ApprovalOpened(row) => {
-                assert!(row.expires_at > at, "people have some time");
-                let known = self.approvals.insert(row.id, ((**row).clone(), ApprovalStatus::Pending));
-                assert!(known.is_none(), "an approval is asked for once");
-            }
+            Record::ApprovalOpened(row) => self.approvals.open(row, at),
             Record::ChildOpened(row) => {
                 let _ = self.undone(row.call);
                 assert!(self.children.insert(row.call), "one run a call");
@@ -148,7 +142,10 @@ impl Tables {
             Record::ChildStopped { call, .. } => {
                 assert!(self.children.contains(call), "a run that was begun")
             }
-            Record::ApprovalClosed { approval_id, status, .. } => self.close_approval(*approval_id, *status),
+            Record::ApprovalVoid { approval_id, reason } => self.approvals.void(*approval_id, reason),
+            Record::ApprovalClosed { approval_id, status, .. } => {
+                self.approvals.close(*approval_id, *status);
+            }
             Record::Checkpoint(row) => {
                 assert!(!self.checkpoints.contains(&row.step), "one checkpoint a step");
                 self.checkpoints.push(row.step);
@@ -195,11 +192,7 @@ impl Tables {
 
     /// Approvals that nobody has decided.
     pub(in crate::run) fn pending(&self) -> Vec<&ApprovalRow> {
-        self.approvals
-            .values()
-            .filter(|(_, status)| *status == ApprovalStatus::Pending)
-            .map(|(row, _)| row)
-            .collect()
+        self.approvals.pending().collect()
     }
 
     /// The names of the events so far.

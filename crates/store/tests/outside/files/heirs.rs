@@ -16,6 +16,8 @@ async fn fork(place: &Place, base: RunId) -> RunId {
         messages: Vec::new(),
         trace: TraceContext::of("0123456789abcdef0123456789abcdef".into(), None, false),
         asker: Changer { by: "key_1".into(), is_admin: true },
+
+        creators: Vec::new(),
     };
     let mut tx = place.world.tx().await;
     tx.heir_create(base, &heir).await.expect("an answer").expect("a fork");

@@ -54,7 +54,7 @@ impl Recorded {
     pub(in crate::run::table) fn of(trial: &Trial, changes: &Value) -> Self {
         let registry = agent(changes);
         let (budgets, context) = (&trial.recording().first.budgets, json!({}));
-        let rules = Some(Rules { tenant: None, context: &context });
+        let rules = Some(Rules { tenant: None, run: None, creators: &[], context: &context });
         let changes = Changes { registry: &registry, budgets, rules };
         let replayed = run(&trial.recording(), Under::Changed(changes)).expect("played");
         assert!(replayed.last().is_ended());
@@ -79,7 +79,7 @@ impl Recorded {
         let registry = agent(&other.agent);
         let tenant = serde_json::from_value(other.policy.clone()).expect("a policy");
         let tenant = CompiledPolicy::compile(&tenant, Owner::Tenant).expect("a policy");
-        let rules = Rules { tenant: Some(&tenant), context: &other.context };
+        let rules = Rules { tenant: Some(&tenant), run: None, creators: &[], context: &other.context };
         let budgets: Budgets = other.budgets.apply(&recording.first.budgets);
         let rules = other.rules.then_some(rules);
         let changes = Changes { registry: &registry, budgets: &budgets, rules };

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::store_error;
 use crate::tx::TenantTx;
-pub(crate) use behind::Behind;
+pub(crate) use behind::StoredGrant;
 
 /// What a grant covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use answerable_core::agent::AgentSpec;
-use answerable_core::id::{CallId, GrantId, MessageId, WorkspaceId};
+use answerable_core::id::{CallId, MessageId, WorkspaceId};
 use answerable_core::message::{Message, MessageCall, Part, Role, Summary};
 use answerable_core::permission::Grant;
 use answerable_core::run::{RunState, STATE_VERSION};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::store_error;
 use crate::frame::Hangs;
-use crate::grants::Behind;
+use crate::grants::StoredGrant;
 use crate::tx::TenantTx;
 
 impl TenantTx {
@@ -138,7 +138,8 @@ impl TenantTx {
         thread: Option<Uuid>,
         agent: Option<Uuid>,
     ) -> Result<Vec<Grant>> {
-        let rows = sqlx::query!(
+        let stored = sqlx::query_as!(
+            StoredGrant,
             r#"SELECT grant_id, tool_name, input_hash, expires_at, created_by, deciders,
                  decider_keys AS "decider_keys: Vec<Option<Uuid>>", max_risk FROM grants
              WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
@@ -153,26 +154,7 @@ impl TenantTx {
         .fetch_all(self.conn())
         .await
         .map_err(store_error)?;
-        let behind: Vec<Behind> = rows
-            .iter()
-            .map(|row| Behind {
-                created_by: row.created_by.clone(),
-                deciders: row.deciders.clone(),
-                keys: row.decider_keys.clone(),
-            })
-            .collect();
-        let deciders = self.still_behind(&behind).await?;
-        let grants = rows.into_iter().zip(deciders).map(|(row, deciders)| {
-            Ok(Grant {
-                id: GrantId(row.grant_id),
-                tool_name: row.tool_name,
-                input_hash: row.input_hash,
-                expires_at: row.expires_at.map(|at| at.timestamp_millis()),
-                deciders,
-                max_risk: decode(Value::String(row.max_risk), "risk of a grant")?,
-            })
-        });
-        grants.collect()
+        self.grants_read(stored).await
     }
 }
 

@@ -1,15 +1,15 @@
 //! What a call would be judged by, for explaining it: read as it is stored, whether or not that makes sense.
 
-use answerable_core::agent::{AgentSpec, Risk};
+use answerable_core::agent::AgentSpec;
 use answerable_core::catalog::with_tools;
-use answerable_core::id::{GrantId, RunId};
+use answerable_core::id::RunId;
 use answerable_core::permission::Grant;
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::Result;
 use crate::error::store_error;
-use crate::grants::Behind;
+use crate::grants::StoredGrant;
 use crate::load::decode;
 use crate::tx::TenantTx;
 
@@ -111,26 +111,16 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         let known = rows.first().map_or(0, |row| usize::try_from(row.known).unwrap_or_default());
-        let read = |risk| decode::<Risk>(Value::String(risk), "risk of a grant");
-        let behind: Vec<Behind> = rows
-            .iter()
-            .map(|row| Behind {
-                created_by: row.created_by.clone(),
-                deciders: row.deciders.clone(),
-                keys: row.decider_keys.clone(),
-            })
-            .collect();
-        let deciders = self.still_behind(&behind).await?;
-        let grants = rows.into_iter().zip(deciders).map(|(row, deciders)| {
-            Ok(Grant {
-                id: GrantId(row.grant_id),
-                tool_name: tool_name.to_owned(),
-                input_hash: row.input_hash,
-                expires_at: row.expires_at.map(|at| at.timestamp_millis()),
-                deciders,
-                max_risk: read(row.max_risk)?,
-            })
+        let stored = rows.into_iter().map(|row| StoredGrant {
+            grant_id: row.grant_id,
+            tool_name: tool_name.to_owned(),
+            input_hash: row.input_hash,
+            expires_at: row.expires_at,
+            created_by: row.created_by,
+            deciders: row.deciders,
+            decider_keys: row.decider_keys,
+            max_risk: row.max_risk,
         });
-        Ok((grants.collect::<Result<_>>()?, known))
+        Ok((self.grants_read(stored.collect()).await?, known))
     }
 }

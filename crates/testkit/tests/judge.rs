@@ -46,7 +46,7 @@ fn run() -> Value {
                      "elapsed_ms": 0, "cost_microusd": 0}
         },
         "pending_approvals": [], "pending_tool_calls": [], "denied": [], "uncertain": [],
-        "workspace_root": "workspace://wsp_1", "run_dir": "run://run_1", "metadata": {"order": "7"},
+        "workspace_root": "workspace://wsp_1", "run_dir": "run://run_1", "metadata": {"order": "7"}, "policy": null,
         "created_at": "2026-01-02T03:04:05.678Z", "started_at": "2026-01-02T03:04:05.678Z",
         "finished_at": "2026-01-02T03:04:06.000Z", "something_new": true
     })

@@ -76,7 +76,9 @@ impl TenantTx {
         for words in [
             sqlx::query!(
                 "UPDATE approvals a SET status = o.status, votes = o.votes, decision = o.decision,
-                     edited_input = o.edited_input, decided_at = a.created_at, decided_by = o.decided_by
+                     edited_input = o.edited_input, approved_hash = o.approved_hash, decided_at = a.created_at,
+                     decided_by = o.decided_by,
+                     used_at = CASE WHEN a.voided_at IS NULL THEN o.used_at END
                  FROM unnest($3::uuid[], $4::uuid[]) AS d(recorded, replayed)
                  JOIN approvals o ON o.tenant_id = $1 AND o.approval_id = d.recorded AND o.status <> 'pending'
                  WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.approval_id = d.replayed AND a.status = 'pending'",

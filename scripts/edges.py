@@ -18,6 +18,7 @@ MAY_USE = {
     "blobs": RIM,
     "sandbox": set(),               # runs commands, and knows nothing of ours
     "tools": RIM | {"sandbox"},
+    "identity": RIM | {"tools"},    # the guarded HTTP client
     "models": RIM | {"tools"},      # the guarded HTTP client
     "telemetry": RIM,
     "engine": RIM | {"faults"},
@@ -31,7 +32,7 @@ MAY_USE = {
 }
 SEES_ALL = {"answerable", "tests"}  # the binary and the end-to-end tests
 # These reach the service over HTTP only.
-EXAMPLES = {"order-desk": {"devdb"}, "chaos": set()}
+EXAMPLES = {"order-desk": {"devdb"}, "chaos": set(), "load": {"devdb"}}
 DEV_USABLE = {"testkit", "devdb"}   # by everybody's tests
 # Crates of others that these must not name, in any kind of dependency but dev.
 BANNED = {
@@ -40,6 +41,7 @@ BANNED = {
     "engine": {"sqlx", "axum", "reqwest"},
     "api": {"sqlx", "reqwest"},
     "models": {"sqlx", "axum"},
+    "identity": {"sqlx", "axum", "reqwest"},
     "sandbox": {"sqlx", "axum", "reqwest", "hyper"},
     "tools": {"sqlx", "axum"},
     "telemetry": {"sqlx", "axum"},

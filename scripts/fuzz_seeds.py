@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what the fuzz targets begin with: the recorded exchanges of the wires, and a few documents.
+"""Writes what the fuzz targets begin with: the recorded exchanges of the wires, requests, and a few documents.
 
 fuzz_seeds.py FOLDER makes FOLDER/TARGET/… anew.
 """
@@ -9,6 +9,8 @@ import pathlib
 import sys
 
 EXCHANGES = pathlib.Path(__file__).parent.parent / "crates/models/tests/exchanges"
+# Requests to the API, by target, as lists of lines; a line that is no text is JSON.
+REQUESTS = pathlib.Path(__file__).parent.parent / "tests/fuzz/seeds.json"
 # The target of each wire's answers.
 WIRES = {"openai_chat": "chat", "openai_responses": "responses", "anthropic": "messages"}
 DOCUMENTS = {
@@ -51,6 +53,9 @@ def main():
     for target, texts in DOCUMENTS.items():
         for text in texts:
             write(target, text)
+    for target, seeds in json.loads(REQUESTS.read_text()).items():
+        for lines in seeds:
+            write(target, "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
     for file in sorted(EXCHANGES.glob("*/*.json")):
         exchange = json.loads(file.read_text())
         target = WIRES[file.parent.name]

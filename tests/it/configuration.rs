@@ -37,6 +37,8 @@ async fn the_line_names_the_setting() {
         ("ANSWERABLE_LISTEN", "somewhere"),
         ("ANSWERABLE_LEASE_MS", "soon"),
         ("ANSWERABLE_EGRESS_ALLOW", "10.0.0.0/99"),
+        ("ANSWERABLE_OIDC_ISSUER", "https://id.example"),
+        ("ANSWERABLE_OIDC_AUDIENCE", "answerable"),
         ("ANSWERABLE_LEASE_SM", "1000"),
     ];
     for (name, value) in table {

@@ -13,9 +13,13 @@ mod audit;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod bills;
+#[cfg(test)]
 mod broken_policies;
 #[cfg(test)]
 mod budgets;
+#[cfg(test)]
+mod canaries;
 #[cfg(test)]
 mod cancel;
 #[cfg(test)]
@@ -31,11 +35,17 @@ mod configuration;
 #[cfg(test)]
 mod contexts;
 #[cfg(test)]
+mod counts;
+#[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod crowds;
 #[cfg(test)]
 mod database_away;
 #[cfg(test)]
 mod database_owner;
+#[cfg(test)]
+mod days;
 #[cfg(test)]
 mod deciders;
 #[cfg(test)]
@@ -78,6 +88,8 @@ mod logs;
 #[cfg(test)]
 mod loops;
 #[cfg(test)]
+mod many_streams;
+#[cfg(test)]
 mod mcp;
 mod metrics;
 #[cfg(test)]
@@ -91,9 +103,13 @@ mod own_pages;
 #[cfg(test)]
 mod pages;
 #[cfg(test)]
+mod people;
+#[cfg(test)]
 mod policies;
 #[cfg(test)]
 mod pruning;
+#[cfg(test)]
+mod raw;
 #[cfg(test)]
 mod replays;
 #[cfg(test)]
@@ -101,17 +117,29 @@ mod replays_changed;
 #[cfg(test)]
 mod replays_free;
 #[cfg(test)]
+mod request_limits;
+#[cfg(test)]
 mod responses;
 #[cfg(test)]
 mod rolling;
+#[cfg(test)]
+mod rotation;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod schedule;
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
+mod sealed_answers;
+#[cfg(test)]
+mod secret_keys;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod span_export;
+#[cfg(test)]
+mod standing;
 #[cfg(test)]
 mod steering;
 #[cfg(test)]
@@ -120,8 +148,11 @@ mod strangers;
 mod streams;
 #[cfg(test)]
 mod summaries;
+mod suspending;
 #[cfg(test)]
 mod takeover;
+#[cfg(test)]
+mod tenant_export;
 #[cfg(test)]
 mod threads;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use answerable_core::budget::{self, BudgetPatch, Budgets};
 use answerable_core::id::{AgentId, RunId, ThreadId};
 use answerable_core::permission::Owner;
 use answerable_core::run::version_of;
-use answerable_store::{NewRun, RunRefused, TenantTx};
+use answerable_store::{Counted, NewRun, RunRefused, TenantTx};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -74,6 +74,7 @@ pub(crate) async fn admit(
         not_before: body.not_before,
         deadline: body.deadline,
         concurrency_key: body.concurrency_key,
+        schedule: None,
         origin: None,
         depth: 0,
         needs: pinned.needs,
@@ -138,6 +139,11 @@ fn unknown_thread() -> Problem {
     Problem::invalid_at("/thread_id", "there is no such thread")
 }
 
+/// One more of something that a tenant may have a limited number of.
+pub(crate) async fn room_for(tx: &mut TenantTx, of: Counted) -> Result<(), Problem> {
+    tx.room_for(of, 1).await?.map_err(Problem::full)
+}
+
 /// Why the store didn't accept it.
 pub(crate) fn refused(refused: RunRefused) -> Problem {
     match refused {
@@ -152,6 +158,7 @@ pub(crate) fn refused(refused: RunRefused) -> Problem {
             "The money of the day is used up (max_cost_microusd_per_day).",
             left.as_secs(),
         ),
+        RunRefused::Full(full) => Problem::full(full),
     }
 }
 

@@ -49,7 +49,7 @@ const DEFAULT_CAP: u64 = 1024;
 const MOST_THINKING: u64 = 1_000_000;
 
 /// Defaults of the document that the core's types leave open.
-fn with_defaults(mut agent: Value) -> Value {
+pub(crate) fn with_defaults(mut agent: Value) -> Value {
     let default = |object: Option<&mut Map<String, Value>>, name: &str, value: Value| {
         if let Some(object) = object {
             object.entry(name).or_insert(value);

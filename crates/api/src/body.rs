@@ -2,22 +2,37 @@
 
 use std::time::Duration;
 
-use answerable_core::{FieldError, field_error, json};
+use answerable_core::{FieldError, field_error, json, text};
 use axum::extract::{FromRequest, MatchedPath, Request};
 use futures::StreamExt as _;
 use http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tokio::time::{Instant, timeout_at};
 
 use crate::document::{self, Operation};
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Time that a body may take to come in.
-const ARRIVAL: Duration = Duration::from_secs(60);
+/// How slowly a body may come in: its request has a place among those that are dealt with, and drops of a body must not hold
+/// it for long.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Time for the whole.
+    most: Duration,
+    /// It may be so far behind `per_second`.
+    behind: Duration,
+    /// Bytes that come in each second.
+    per_second: u64,
+}
+
+const PACE: Pace =
+    Pace { most: Duration::from_secs(60), behind: Duration::from_secs(10), per_second: 64 * 1024 };
 /// Of a body that is too large, so many times the limit is read and thrown away, so that its sender hears the answer.
 const PATIENCE: usize = 4;
+/// Bytes of a name that a refusal shows.
+const LONGEST_NAME: usize = 100;
 
 /// What a request's body is read as.
 pub(crate) trait RequestBody: DeserializeOwned + Send {
@@ -54,20 +69,32 @@ pub(crate) async fn read<T: RequestBody>(request: Request, max_bytes: usize) -> 
     if !is_json && !operation.body_is_optional() {
         return Err(Problem::unsupported_media_type());
     }
-    let bytes = collect(request, max_bytes).await?;
+    judge(&collect(request, max_bytes).await?, is_json, operation)
+}
+
+/// Reads a body of which every byte is there.
+pub(crate) fn judge<T: RequestBody>(
+    bytes: &[u8],
+    is_json: bool,
+    operation: &Operation,
+) -> Result<Hashed<T>, Problem> {
     if bytes.is_empty() && operation.body_is_optional() {
         return shape(serde_json::json!({}), operation);
     }
     if !is_json {
         return Err(Problem::unsupported_media_type());
     }
-    let text = std::str::from_utf8(&bytes).map_err(|_| Problem::no_json("It is not UTF-8."))?;
+    let body = std::str::from_utf8(bytes).map_err(|_| Problem::no_json("It is not UTF-8."))?;
     // The parser's words hold names and places, never values.
-    let value = json::parse(text).map_err(|error| Problem::no_json(error.to_string()))?;
+    let value = json::parse(body).map_err(|error| Problem::no_json(error.to_string()))?;
+    if let Some(name) = json::repeated_name(body) {
+        let name = json::clean_text(text::head(&name, LONGEST_NAME));
+        return Err(Problem::no_json(format!("An object has the name {name:?} twice.")));
+    }
     shape(value, operation)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = value.split(';').map(str::trim);
     let fits = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
@@ -81,27 +108,40 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// A body's bytes, as they come.
 pub(crate) async fn collect(request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem> {
+    collect_at(PACE, request, max_bytes).await
+}
+
+async fn collect_at(pace: Pace, request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem> {
     if is_hopeless(request.headers(), max_bytes) {
         return Err(Problem::payload_too_large(max_bytes));
     }
-    let reading = async {
-        let mut stream = request.into_body().into_data_stream();
-        let (mut bytes, mut length) = (Vec::new(), 0_usize);
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|_| Problem::no_json("It broke off."))?;
-            length += chunk.len();
-            if length > max_bytes.saturating_mul(PATIENCE) {
-                break;
-            }
-            if length <= max_bytes {
-                bytes.extend_from_slice(&chunk);
-            }
+    let mut stream = request.into_body().into_data_stream();
+    let (mut bytes, mut length, began) = (Vec::new(), 0_usize, Instant::now());
+    while let Some(chunk) =
+        timeout_at(began + pace.time_for(length), stream.next()).await.map_err(|_| late())?
+    {
+        let chunk = chunk.map_err(|_| Problem::no_json("It broke off."))?;
+        length += chunk.len();
+        if length > max_bytes.saturating_mul(PATIENCE) {
+            break;
         }
-        if length > max_bytes { Err(Problem::payload_too_large(max_bytes)) } else { Ok(bytes) }
-    };
-    tokio::time::timeout(ARRIVAL, reading)
-        .await
-        .unwrap_or_else(|_| Err(Problem::no_json("It did not come in time.")))
+        if length <= max_bytes {
+            bytes.extend_from_slice(&chunk);
+        }
+    }
+    if length > max_bytes { Err(Problem::payload_too_large(max_bytes)) } else { Ok(bytes) }
+}
+
+fn late() -> Problem {
+    Problem::no_json("It did not come in time.")
+}
+
+impl Pace {
+    /// Time within which more must come than so many bytes.
+    fn time_for(self, length: usize) -> Duration {
+        let in_time = Duration::from_millis((length as u64).saturating_mul(1000) / self.per_second);
+        (self.behind + in_time).min(self.most)
+    }
 }
 
 /// Whether a body need not come at all: it says that it is too large, and either its sender waits for leave to send it,
@@ -187,6 +227,28 @@ mod tests {
         assert!(!hopeless("4000", false) && hopeless("4001", false));
         assert!(hopeless("99999999999", false) && !hopeless("nonsense", true));
         assert!(!is_hopeless(&HeaderMap::new(), 1000));
+    }
+
+    #[test]
+    fn a_body_has_time_by_its_length() {
+        let times = [0, 64 * 1024, 4 << 20, 1 << 30].map(|length| PACE.time_for(length).as_secs());
+        assert_eq!(times, [10, 11, 60, 60]);
+    }
+
+    #[tokio::test]
+    async fn drops_of_a_body_are_not_waited_for_and_a_slow_one_is() {
+        let pace =
+            Pace { most: Duration::from_secs(20), behind: Duration::from_millis(300), per_second: 1000 };
+        for (piece, is_enough) in [(1, false), (2000, true)] {
+            let pieces = futures::stream::unfold(0, move |sent| async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                (sent < 20).then(|| (Ok::<_, std::io::Error>(vec![0; piece]), sent + 1))
+            });
+            let (began, request) = (Instant::now(), Request::new(axum::body::Body::from_stream(pieces)));
+            let got = collect_at(pace, request, 1 << 20).await;
+            assert_eq!(got.is_ok(), is_enough, "{piece} bytes every 50 ms");
+            assert!(began.elapsed() < pace.most);
+        }
     }
 
     #[test]

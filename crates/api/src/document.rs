@@ -10,6 +10,8 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Registry, RegistryBuilder, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
+use crate::moment;
+
 /// `openapi.yaml` as it is served.
 pub(crate) const TEXT: &str = include_str!("../../../openapi.yaml");
 /// Most faults that one answer names.
@@ -33,8 +35,25 @@ static OPERATIONS: LazyLock<HashMap<(String, String), Operation>> = LazyLock::ne
 /// What one operation takes.
 #[derive(Debug)]
 pub(crate) struct Operation {
-    query: Vec<String>,
+    query: Vec<QueryRule>,
     body: Option<BodyRule>,
+}
+
+#[derive(Debug)]
+struct QueryRule {
+    /// Ends in `KEY` where any key may stand there.
+    name: String,
+    /// Longest value, in characters.
+    max_length: Option<u64>,
+}
+
+impl QueryRule {
+    fn is_of(&self, name: &str) -> bool {
+        match self.name.strip_suffix("KEY") {
+            Some(prefix) => name.len() > prefix.len() && name.starts_with(prefix),
+            None => self.name == name,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -51,13 +70,22 @@ pub(crate) fn operation(method: &Method, template: &str) -> Option<&'static Oper
     OPERATIONS.get(&(method.as_str().to_owned(), template.replace("{*", "{")))
 }
 
+/// Operations whose body is JSON, as `POST /v1/runs`.
+#[cfg(test)]
+pub(crate) fn with_bodies() -> impl Iterator<Item = String> {
+    let operations = OPERATIONS.iter().filter(|(_, operation)| operation.body.is_some());
+    operations.map(|((method, path), _)| format!("{method} {path}")).filter(|name| !name.ends_with(" event"))
+}
+
 impl Operation {
     /// Whether the query may have this name.
     pub(crate) fn takes_query(&self, name: &str) -> bool {
-        self.query.iter().any(|known| match known.strip_suffix("KEY") {
-            Some(prefix) => name.len() > prefix.len() && name.starts_with(prefix),
-            None => known == name,
-        })
+        self.query.iter().any(|rule| rule.is_of(name))
+    }
+
+    /// The most characters that the query's parameter of this name may have, if that is limited.
+    pub(crate) fn longest_query(&self, name: &str) -> Option<u64> {
+        self.query.iter().find(|rule| rule.is_of(name))?.max_length
     }
 
     /// Whether the body may be left out.
@@ -84,7 +112,7 @@ fn read(document: &Value) -> HashMap<(String, String), Operation> {
             }
             let parameters = [&item["parameters"], &operation["parameters"]];
             let query = parameters.into_iter().filter_map(Value::as_array).flatten();
-            let query = query.filter_map(|parameter| query_name(resolve(document, parameter)));
+            let query = query.filter_map(|parameter| query_rule(document, resolve(document, parameter)));
             let query = query.chain(proofs(document, operation)).collect();
             let at = format!("/paths/{}/{method}/requestBody", pointer_token(path));
             let body = body_rule(&operation["requestBody"], &at);
@@ -99,15 +127,17 @@ fn resolve<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
     target.and_then(|pointer| document.pointer(pointer)).unwrap_or(value)
 }
 
-fn query_name(parameter: &Value) -> Option<String> {
-    (parameter["in"] == "query").then(|| parameter["name"].as_str().map(str::to_owned)).flatten()
+fn query_rule(document: &Value, parameter: &Value) -> Option<QueryRule> {
+    let name = parameter["name"].as_str().filter(|_| parameter["in"] == "query")?;
+    let max_length = resolve(document, &parameter["schema"])["maxLength"].as_u64();
+    Some(QueryRule { name: name.to_owned(), max_length })
 }
 
 /// Names under which a query may carry a proof of who asks.
-fn proofs(document: &Value, operation: &Value) -> Vec<String> {
+fn proofs(document: &Value, operation: &Value) -> Vec<QueryRule> {
     let schemes = operation["security"].as_array().into_iter().flatten().filter_map(Value::as_object);
     let schemes = schemes.flat_map(Map::keys).map(|name| &document["components"]["securitySchemes"][name]);
-    schemes.filter_map(query_name).collect()
+    schemes.filter_map(|scheme| query_rule(document, scheme)).collect()
 }
 
 fn body_rule(body: &Value, at: &str) -> Option<BodyRule> {
@@ -124,6 +154,7 @@ fn compile(pointer: &str) -> Validator {
         .offline()
         .with_registry(&REGISTRY)
         .should_validate_formats(true)
+        .with_format("date-time", |text: &str| moment::read(text).is_some())
         .build(&json!({"$ref": format!("{NAME}#{fragment}")}))
         .expect("the document's schemas compile; a test compiles each")
 }

@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
 use uuid::Uuid;
 
+use crate::auth::Standing;
 use crate::body::{self, RequestBody};
 use crate::origin;
 use crate::problem::{Answer, Problem};
@@ -26,6 +27,8 @@ pub(crate) struct Once<T> {
 pub(crate) struct OnceKey {
     request: Option<KeptRequest>,
     origin: Origin,
+    /// What a tenant's somebody asks with.
+    standing: Option<Standing>,
 }
 
 /// Whether a request is new.
@@ -91,7 +94,7 @@ impl<Tx: KeptTx> First<Tx> {
 impl OnceKey {
     /// Begins a tenant's request.
     pub(crate) async fn begin(&self, state: &AppState, tenant: TenantId) -> Result<Turn, Problem> {
-        self.begin_in(origin::begin(state, tenant, &self.origin).await?).await
+        self.begin_in(origin::begin(state, tenant, &self.origin, self.standing.as_ref()).await?).await
     }
 
     /// Begins one of the operator's.
@@ -124,13 +127,14 @@ impl<T: RequestBody> FromRequest<AppState> for Once<T> {
         // Who asks is the first thing that is looked at.
         let origin = request.extensions().get::<Origin>().cloned();
         let origin = origin.ok_or_else(|| Problem::internal(format!("nobody asks for {route}")))?;
+        let standing = request.extensions().get::<Standing>().cloned();
         let read = body::read::<T>(request, state.config.max_body_bytes).await?;
         let request = key?.map(|key| KeptRequest { route, key, hash: read.hash });
-        Ok(Self { body: read.body, key: OnceKey { request, origin } })
+        Ok(Self { body: read.body, key: OnceKey { request, origin, standing } })
     }
 }
 
-fn key_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all("idempotency-key").iter();
     let Some(value) = values.next() else { return Ok(None) };
     let key = value.to_str().ok().filter(|key| (1..=255).contains(&key.len()) && values.next().is_none());

@@ -1,10 +1,13 @@
-//! Keys: how they are written, and what is known of them for some seconds.
+//! Keys: how they are written, and what is known of them and of tenants for some seconds.
 
+mod lookups;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use answerable_core::id::KeyId;
-use answerable_store::{KeyFacts, Signals};
+use answerable_core::id::{KeyId, TenantId};
+use answerable_store::{KeyFacts, Signals, TenantFacts};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use moka::future::Cache;
@@ -15,70 +18,105 @@ use uuid::Uuid;
 
 use crate::problem::Problem;
 use crate::state::AppState;
+use lookups::{Known, Lookups};
 
-/// What is known of a key is believed for so long, even if its change was never heard of.
-const BELIEVED: Duration = Duration::from_secs(5);
-/// `last_used_at` is written at most so often.
+/// That a secret was used is written at most so often.
 const TOUCHED: Duration = Duration::from_secs(60);
-/// Keys that are remembered.
+/// Secrets of which it is remembered that it was written.
 const REMEMBERED: u64 = 20_000;
 
-/// What is known of keys, for some seconds.
+/// What is known of keys and tenants, for some seconds.
 pub(crate) struct KeyRing {
-    facts: Cache<Uuid, Option<Arc<KeyFacts>>>,
-    touched: Cache<Uuid, ()>,
+    keys: Lookups<KeyFacts>,
+    tenants: Lookups<TenantFacts>,
+    touched: Cache<[u8; 32], ()>,
     changes: Mutex<broadcast::Receiver<()>>,
+    /// How often something was changed, as far as it was heard of.
+    heard: AtomicU64,
 }
 
 impl KeyRing {
     /// An empty one, which hears of changes.
     pub(crate) fn new(signals: &Signals) -> Self {
         Self {
-            facts: Cache::builder().max_capacity(REMEMBERED).time_to_live(BELIEVED).build(),
+            keys: Lookups::new(),
+            tenants: Lookups::new(),
             touched: Cache::builder().max_capacity(REMEMBERED).time_to_live(TOUCHED).build(),
             changes: Mutex::new(signals.keys()),
+            heard: AtomicU64::new(0),
         }
     }
 
-    /// Forgets everything if a key or a tenant has changed.
-    fn hear_changes(&self) {
+    /// Forgets everything if a key or a tenant has changed. How often that was.
+    fn hear_changes(&self) -> u64 {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = false;
         while matches!(changes.try_recv(), Ok(()) | Err(broadcast::error::TryRecvError::Lagged(_))) {
             changed = true;
         }
         if changed {
-            self.facts.invalidate_all();
+            self.keys.forget_all();
+            self.tenants.forget_all();
+            self.heard.fetch_add(1, Ordering::SeqCst);
         }
+        self.heard.load(Ordering::SeqCst)
     }
 
-    /// What is known of a key.
-    pub(crate) async fn find(
+    /// What `judge` makes of what is known of a key, if it was not taken back. Where something believed lets somebody not in,
+    /// it is looked up anew: the secret may be newer. A made-up key costs as many lookups as a wrong secret.
+    pub(crate) async fn judge<T>(
         &self,
         state: &AppState,
         key_id: Uuid,
-    ) -> Result<Option<Arc<KeyFacts>>, Problem> {
-        self.hear_changes();
-        if let Some(known) = self.facts.get(&key_id).await {
-            return Ok(known);
+        judge: impl Fn(Option<Arc<KeyFacts>>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let known = self.find(state, key_id).await?;
+        let is_new = known.is_new;
+        match judge(known.found) {
+            Err(_) if !is_new && self.keys.doubt(key_id).await => {
+                judge(self.find(state, key_id).await?.found)
+            }
+            judged => judged,
         }
-        let found = state.store.system().await?.key_find(KeyId(key_id)).await?.map(Arc::new);
-        self.facts.insert(key_id, found.clone()).await;
+    }
+
+    async fn find(&self, state: &AppState, key_id: Uuid) -> Result<Known<KeyFacts>, Problem> {
+        let before = self.hear_changes();
+        let look = async { state.store.system().await?.key_find(KeyId(key_id)).await };
+        let known = self.keys.find(key_id, look).await?;
+        // What was read while something changed may be from before; the next one reads it again.
+        if self.hear_changes() != before {
+            self.keys.forget(key_id).await;
+        }
+        Ok(known)
+    }
+
+    /// What is known of a tenant.
+    pub(crate) async fn tenant(
+        &self,
+        state: &AppState,
+        tenant: TenantId,
+    ) -> Result<Option<Arc<TenantFacts>>, Problem> {
+        let before = self.hear_changes();
+        let look = async { state.store.system().await?.tenant_facts(tenant).await };
+        let found = self.tenants.find(tenant.0, look).await?.found;
+        if self.hear_changes() != before {
+            self.tenants.forget(tenant.0).await;
+        }
         Ok(found)
     }
 
-    /// Notes in the background that a key was used.
-    pub(crate) async fn touch(&self, state: &AppState, facts: &KeyFacts) {
-        let key_id = facts.key_id;
-        if self.touched.contains_key(&key_id.0) {
+    /// Notes in the background that a key was used, and with which secret.
+    pub(crate) async fn touch(&self, state: &AppState, key_id: KeyId, secret_hash: [u8; 32]) {
+        if self.touched.contains_key(&secret_hash) {
             return;
         }
-        self.touched.insert(key_id.0, ()).await;
+        self.touched.insert(secret_hash, ()).await;
         let store = state.store.clone();
         tokio::spawn(async move {
             let noted = async {
                 let mut tx = store.system().await?;
-                tx.key_touch(key_id).await?;
+                tx.key_touch(key_id, &secret_hash).await?;
                 tx.commit().await
             };
             if let Err(error) = noted.await {
@@ -88,11 +126,16 @@ impl KeyRing {
     }
 }
 
-/// A new key: its text, and what is stored of it.
+/// What all secrets of a key begin with: so it is found in a log, or where it leaked.
+pub(crate) fn prefix(key_id: KeyId) -> String {
+    format!("ans_{}_", key_id.0.simple())
+}
+
+/// A new secret of a key: its text, and what is stored of it.
 pub(crate) fn make_key(key_id: KeyId) -> Result<(SecretString, [u8; 32]), Problem> {
     let mut secret = [0_u8; 32];
     getrandom::fill(&mut secret).map_err(|error| Problem::internal(error.to_string()))?;
-    let text = format!("ans_{}_{}", key_id.0.simple(), URL_SAFE_NO_PAD.encode(secret));
+    let text = format!("{}{}", prefix(key_id), URL_SAFE_NO_PAD.encode(secret));
     Ok((text.into(), hash(&secret)))
 }
 
@@ -122,6 +165,7 @@ mod tests {
         let (text, stored) = make_key(id).expect("a key");
         assert_eq!(parse_key(text.expose_secret()), Some((id.0, stored)));
         assert_eq!(text.expose_secret().len(), 4 + 32 + 1 + 43);
+        assert!(text.expose_secret().starts_with(&prefix(id)));
         for wrong in ["", "ans_", "ans__", "key", &"k".repeat(5000), &format!("{}=", text.expose_secret())] {
             assert_eq!(parse_key(wrong), None, "{wrong}");
         }

@@ -10,6 +10,7 @@ use answerable_store::TenantTx;
 use http::HeaderMap;
 use http::request::Parts;
 
+use crate::auth::Standing;
 use crate::problem::Problem;
 use crate::request_id::RequestId;
 use crate::state::AppState;
@@ -23,15 +24,24 @@ const LONGEST: usize = 256;
 pub struct Peer(pub SocketAddr);
 
 /// Begins a transaction that does something in a tenant in the name of who asks. The tenant isn't deleted before it ends, so
-/// that neither waits for the other with its locks; where it is gone already, so are its keys and links.
-pub(crate) async fn begin(state: &AppState, tenant: TenantId, origin: &Origin) -> Result<TenantTx, Problem> {
+/// that neither waits for the other with its locks; where it is gone already, so are its keys and links. Who asked before
+/// their body came in may have lost what they asked with meanwhile, so `standing` is looked at again.
+pub(crate) async fn begin(
+    state: &AppState,
+    tenant: TenantId,
+    origin: &Origin,
+    standing: Option<&Standing>,
+) -> Result<TenantTx, Problem> {
+    if let Some(standing) = standing {
+        standing.check(state).await?;
+    }
     let mut tx = state.store.tenant(tenant).await?;
     tx.asked_by(origin.clone());
     if tx.tenant_hold().await? {
         return Ok(tx);
     }
     match origin.actor {
-        Actor::Key { .. } => Err(Problem::unauthorized()),
+        Actor::Key { .. } | Actor::Person { .. } => Err(Problem::unauthorized()),
         _ => Err(Problem::not_found()),
     }
 }

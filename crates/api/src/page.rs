@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use http::request::Parts;
 use serde::Serialize;
 
+use crate::moment;
 use crate::problem::{Answer, Problem};
 use crate::query::Params;
 
@@ -57,7 +58,7 @@ impl Page {
     pub(crate) fn after_named(&self, list: &str) -> Result<Option<(DateTime<Utc>, String)>, Problem> {
         let Some(place) = self.after(list)? else { return Ok(None) };
         let (micros, name) = place.split_once(' ').ok_or_else(not_ours)?;
-        let at = micros.parse().ok().and_then(DateTime::from_timestamp_micros).ok_or_else(not_ours)?;
+        let at = micros.parse().ok().and_then(moment::from_micros).ok_or_else(not_ours)?;
         Ok(Some((at, name.to_owned())))
     }
 
@@ -134,5 +135,9 @@ mod tests {
         assert!(page.after("agents").is_err());
         assert!(page.after_parsed::<uuid::Uuid>("threads").is_err());
         assert_eq!(decode("none-of-yours!"), None);
+        for place in ["-8000000000000000000 a", "9223372036854775807 a", "x a", "7"] {
+            let page = Page { limit: 2, cursor: Some(format!("secrets\n{place}")) };
+            assert!(page.after_named("secrets").is_err(), "{place}");
+        }
     }
 }

@@ -3,13 +3,16 @@
 mod answer;
 
 use answerable_core::FieldError;
-use answerable_store::StoreError;
+use answerable_store::{Full, StoreError};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 pub(crate) use answer::{Answer, attachment, nothing_left, page, problem_page};
+
+/// Nobody knows when a tenant that has as much as it may have will have less; it is worth no sooner look.
+pub(crate) const FULL_FOR_S: u64 = 60;
 
 /// Codes of problems (contract, "Errors").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +27,8 @@ enum Code {
     PreconditionFailed,
     PayloadTooLarge,
     UnsupportedMediaType,
+    BadHead,
+    TargetTooLong,
     NoJson,
     InvalidRequest,
     IdempotencyConflict,
@@ -57,6 +62,10 @@ impl Code {
                 "unsupported_media_type",
                 "The body must be application/json",
             ),
+            Self::BadHead => (StatusCode::BAD_REQUEST, "invalid_request", "The request makes no sense"),
+            Self::TargetTooLong => {
+                (StatusCode::URI_TOO_LONG, "invalid_request", "The request's target is too long")
+            }
             Self::NoJson => (StatusCode::BAD_REQUEST, "invalid_request", "The body is no JSON"),
             Self::InvalidRequest => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", "The request is not valid")
@@ -146,6 +155,16 @@ impl Problem {
         Self::new(Code::UnsupportedMediaType)
     }
 
+    /// 400: what stands before the body can be read in more than one way, or not at all.
+    pub(crate) fn bad_head(detail: impl Into<String>) -> Self {
+        Self::saying(Code::BadHead, detail)
+    }
+
+    /// 414: path and query have more than `max_bytes`.
+    pub(crate) fn target_too_long(max_bytes: usize) -> Self {
+        Self::saying(Code::TargetTooLong, format!("Path and query have at most {max_bytes} bytes."))
+    }
+
     /// 400: the body is no JSON.
     pub(crate) fn no_json(detail: impl Into<String>) -> Self {
         Self::saying(Code::NoJson, detail)
@@ -174,6 +193,11 @@ impl Problem {
     /// 429: a quota of the tenant is used up.
     pub(crate) fn quota_exceeded(detail: impl Into<String>, retry_after_s: u64) -> Self {
         Self::saying(Code::QuotaExceeded, detail).after(retry_after_s)
+    }
+
+    /// 429: the tenant has as much of something as it may have.
+    pub(crate) fn full(full: Full) -> Self {
+        Self::quota_exceeded(full.to_string(), FULL_FOR_S)
     }
 
     /// 500; the cause goes into the log, never into the answer.
@@ -218,6 +242,18 @@ impl Problem {
     /// Its status as a number, for results within a body.
     pub(crate) fn status(&self) -> u16 {
         self.code.words().0.as_u16()
+    }
+
+    /// The same of a document in which what is at fault stands at `prefix`.
+    #[must_use]
+    pub(crate) fn under(mut self, prefix: &str) -> Self {
+        self.errors = self.errors.into_iter().map(|fault| fault.under(prefix)).collect();
+        self
+    }
+
+    /// What is kept of it where nobody waits for an answer.
+    pub(crate) fn in_short(&self) -> Value {
+        json!({"code": self.code.words().1, "message": self.said()})
     }
 
     /// The document.

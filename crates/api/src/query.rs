@@ -4,7 +4,8 @@ use axum::extract::{FromRequestParts, MatchedPath};
 use chrono::{DateTime, Utc};
 use http::request::Parts;
 
-use crate::document;
+use crate::document::{self, Operation};
+use crate::moment;
 use crate::problem::Problem;
 
 /// The query's parameters.
@@ -12,7 +13,8 @@ use crate::problem::Problem;
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
-    fn of(parts: &Parts) -> Self {
+    /// Those of a request.
+    pub(crate) fn of(parts: &Parts) -> Self {
         let query = parts.uri.query().unwrap_or_default();
         Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
@@ -49,13 +51,13 @@ impl Params {
     /// A moment (RFC 3339).
     pub(crate) fn time(&self, name: &str) -> Result<Option<DateTime<Utc>>, Problem> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        let time = DateTime::parse_from_rfc3339(text).map(|time| time.to_utc());
-        time.map(Some).map_err(|_| fault(name, "must be a time as in RFC 3339"))
+        moment::read(text).map(Some).ok_or_else(|| fault(name, "must be a time as in RFC 3339"))
     }
 }
 
 fn fault(name: &str, message: impl Into<String>) -> Problem {
-    let token = answerable_core::field_error::pointer_token(answerable_core::text::head(name, 100));
+    let name = answerable_core::json::clean_text(answerable_core::text::head(name, 100));
+    let token = answerable_core::field_error::pointer_token(&name);
     Problem::invalid_at(format!("/query/{token}"), message)
 }
 
@@ -63,14 +65,21 @@ fn fault(name: &str, message: impl Into<String>) -> Problem {
 /// who asks, so that no route can forget it.
 pub(crate) fn check_names(parts: &Parts) -> Result<(), Problem> {
     let Some(template) = parts.extensions.get::<MatchedPath>() else { return Ok(()) };
-    let operation = document::operation(&parts.method, template.as_str());
-    let params = Params::of(parts);
+    check(document::operation(&parts.method, template.as_str()), &Params::of(parts))
+}
+
+/// The same of an operation's parameters.
+pub(crate) fn check(operation: Option<&Operation>, params: &Params) -> Result<(), Problem> {
     for (i, (name, value)) in params.0.iter().enumerate() {
         if !operation.is_some_and(|operation| operation.takes_query(name)) {
             return Err(fault(name, "this parameter is not known"));
         }
         if params.0[..i].iter().any(|(earlier, _)| earlier == name) {
             return Err(fault(name, "may be given once"));
+        }
+        let longest = operation.and_then(|operation| operation.longest_query(name));
+        if let Some(most) = longest.filter(|most| value.chars().count() as u64 > *most) {
+            return Err(fault(name, format!("may have {most} characters at most")));
         }
         if name.contains('\0') || value.contains('\0') {
             return Err(fault(name, "may not hold NUL"));

@@ -16,7 +16,8 @@ const HEADER: &str = "x-request-id";
 pub(crate) struct RequestId(pub(crate) String);
 
 impl RequestId {
-    fn of(request: &Request) -> Self {
+    /// The id that a request brings, or a new one.
+    pub(crate) fn of(request: &Request) -> Self {
         let own =
             request.headers().get(HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_sane(id));
         Self(own.map_or_else(|| format!("req_{}", uuid::Uuid::now_v7().simple()), str::to_owned))

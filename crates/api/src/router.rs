@@ -12,9 +12,12 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use http::Method;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::head::refuse_bad_heads;
+use crate::held::hold;
 use crate::problem::Problem;
 use crate::request_id::name_request;
 use crate::routes;
+use crate::seal::seal;
 use crate::state::AppState;
 
 /// One operation of the document.
@@ -59,8 +62,11 @@ pub fn router(state: AppState) -> Router {
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(state.clone(), hold))
+        .layer(middleware::from_fn(refuse_bad_heads))
         .layer(middleware::from_fn_with_state(state.clone(), measure))
         .layer(middleware::from_fn_with_state(state.clone(), name_request))
+        .layer(middleware::from_fn_with_state(state.clone(), seal))
         .with_state(state)
 }
 

@@ -10,6 +10,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use answerable_core::id::{RunId, TenantId};
+use answerable_ports::Share;
+use answerable_store::{EventRecord, StoreError};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -19,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::auth::{RunsRead, Stay, Tenant};
 use crate::problem::{self, Problem};
 use crate::shapes::evidence::Event;
 use crate::state::AppState;
@@ -58,13 +61,14 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, Problem>
 /// The stream of a run's events after `after`.
 pub(crate) async fn stream(
     state: &AppState,
-    tenant: TenantId,
+    tenant: &Tenant<RunsRead>,
     run_id: RunId,
     after: i64,
 ) -> Result<Response, Problem> {
+    let place = state.take_stream(tenant.id)?;
     // Before anything is read: what is stored later is signalled.
     let watch = Watch::on(state, run_id);
-    let mut tx = state.store.tenant(tenant).await?;
+    let mut tx = state.store.tenant(tenant.id).await?;
     let end = tx.events_end(run_id).await?.ok_or_else(Problem::not_found)?;
     if end.complete && after >= end.last_seq {
         return Ok(problem::nothing_left());
@@ -76,10 +80,12 @@ pub(crate) async fn stream(
     let (chunks, received) = mpsc::channel(BUFFER);
     let feeder = Feeder {
         state: state.clone(),
-        tenant,
+        tenant: tenant.id,
         run_id,
         after,
         watch,
+        stay: tenant.standing.watch(state),
+        _place: place,
         live,
         chunks,
         said_at: Instant::now(),
@@ -102,6 +108,10 @@ struct Feeder {
     /// The last that was sent.
     after: i64,
     watch: Watch,
+    /// Whether the reader may still be here.
+    stay: Stay,
+    /// Its place among the streams.
+    _place: Share<TenantId>,
     live: Live,
     chunks: mpsc::Sender<Bytes>,
     said_at: Instant,
@@ -109,7 +119,8 @@ struct Feeder {
     behind_since: Option<Instant>,
 }
 
-/// The stream is over: all is said, the reader left or is too slow, the server goes down, or the database is away.
+/// The stream is over: all is said, the reader left, is too slow or may read no more, the server goes down, or the database
+/// is away.
 struct Over;
 
 impl Feeder {
@@ -130,6 +141,7 @@ impl Feeder {
                 },
                 () = self.live.due() => self.words().await?,
                 () = tokio::time::sleep_until(quiet) => self.say(": still here\n\n".into()).await?,
+                _ = self.stay.over() => return Err(Over),
                 () = self.chunks.closed() => return Err(Over),
             }
         }
@@ -154,8 +166,8 @@ impl Feeder {
     /// Says all that is stored and not said yet. Of a run that was deleted nothing is, and nothing will be.
     async fn stored(&mut self) -> Result<(), Over> {
         loop {
-            let rows = self.read().await.map_err(|_| Over)?;
-            let Some(last) = rows.last() else { return self.goes_on().await };
+            let rows = self.read().await?;
+            let Some(last) = rows.last() else { return Ok(()) };
             let (seq, is_last, more) =
                 (last.seq, last.is_last(), rows.len() == usize::try_from(ROWS).unwrap_or(0));
             let (now, until) = (self.state.store.clock().utc(), Instant::now() + LAST_WORDS);
@@ -178,18 +190,25 @@ impl Feeder {
         }
     }
 
-    async fn goes_on(&self) -> Result<(), Over> {
-        let mut tx = self.state.store.tenant(self.tenant).await.map_err(|_| Over)?;
-        if tx.run_exists(self.run_id).await.map_err(|_| Over)? { Ok(()) } else { Err(Over) }
-    }
-
-    async fn read(&self) -> answerable_store::Result<Vec<answerable_store::EventRecord>> {
-        self.state.store.tenant(self.tenant).await?.event_list(self.run_id, self.after, ROWS).await
+    /// What is stored and not said yet. That it is nothing because the run was deleted is told as the end.
+    async fn read(&self) -> Result<Vec<EventRecord>, Over> {
+        let _turn = self.state.stream_read(self.tenant).await.map_err(|_| Over)?;
+        let reading = async {
+            let mut tx = self.state.store.tenant(self.tenant).await?;
+            let rows = tx.event_list(self.run_id, self.after, ROWS).await?;
+            let goes_on = !rows.is_empty() || tx.run_exists(self.run_id).await?;
+            Ok::<_, StoreError>(goes_on.then_some(rows))
+        };
+        reading.await.map_err(|_| Over)?.ok_or(Over)
     }
 
     async fn say(&mut self, chunk: String) -> Result<(), Over> {
         (self.said_at, self.behind_since) = (Instant::now(), None);
-        self.chunks.send_timeout(chunk.into(), PATIENCE).await.map_err(|_| Over)
+        tokio::select! {
+            biased;
+            _ = self.stay.over() => Err(Over),
+            said = self.chunks.send_timeout(chunk.into(), PATIENCE) => said.map_err(|_| Over),
+        }
     }
 }
 

@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use answerable_ports::ToolSource;
+use answerable_core::id::TenantId;
+use answerable_ports::{Crowded, Identity, Share, Shares, ToolSource};
 use answerable_store::{Store, Workspaces};
 use secrecy::SecretString;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::complaints::Complaints;
+use crate::held::{self, Who};
 use crate::key_ring::KeyRing;
+use crate::large;
 use crate::limits::RequestLimits;
 use crate::problem::Problem;
+use crate::readiness::Readiness;
 
 /// What the API is told by whoever runs it.
 #[derive(Clone)]
@@ -24,6 +28,12 @@ pub struct ApiConfig {
     pub public_url: String,
     /// Bytes that a body may have.
     pub max_body_bytes: usize,
+    /// Who vouches for people, if anybody does.
+    pub identity: Option<Arc<dyn Identity>>,
+    /// Requests that are dealt with at a time.
+    pub max_requests: usize,
+    /// Event streams that are open at a time.
+    pub max_streams: usize,
     /// The server's measurements.
     pub metrics: Arc<dyn Metrics>,
     /// Which literal addresses may be called.
@@ -49,6 +59,10 @@ pub trait Metrics: Send + Sync {
 
     /// A request was answered. `route` is the path's template.
     fn answered(&self, method: &str, route: &str, status: u16, took: std::time::Duration);
+
+    /// A request was turned away, because there were too many of its kind: `requests`, or `streams`, of all or
+    /// `_of_one` tenant.
+    fn shed(&self, why: &'static str);
 }
 
 /// Which commands of shell tools a server runs.
@@ -77,13 +91,30 @@ pub struct AppState {
     pub(crate) config: Arc<ApiConfig>,
     pub(crate) keys: Arc<KeyRing>,
     pub(crate) limits: Arc<RequestLimits>,
+    /// Places for requests that are dealt with.
+    pub(crate) places: Shares<Who>,
+    /// Places for streams.
+    streams: Shares<TenantId>,
+    /// Places for large answers.
+    large: Shares<Who>,
+    /// Turns of streams to read.
+    stream_reads: Shares<TenantId>,
+    pub(crate) readiness: Arc<Readiness>,
     complaints: Arc<Complaints>,
     /// Places for requests that read a whole run into memory.
     heavy: Arc<Semaphore>,
+    /// Places for exports of whole tenants.
+    exports: Shares<TenantId>,
 }
 
+/// Streams that read at once.
+const STREAM_READS: usize = 8;
+/// How long one waits for its turn: to be cut off would only bring it back.
+const STREAM_PATIENCE: Duration = Duration::from_secs(120);
 /// Requests that may read a whole run into memory at once.
 const HEAVY_AT_ONCE: usize = 4;
+/// Exports of tenants at once: each reads all the time.
+const EXPORTS_AT_ONCE: usize = 4;
 /// How long one waits for its turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -91,13 +122,21 @@ impl AppState {
     /// State over a store.
     pub fn new(store: Store, config: ApiConfig) -> Self {
         let keys = Arc::new(KeyRing::new(store.signals()));
+        let places = Shares::new(config.max_requests, config.max_requests);
+        let streams = Shares::new(config.max_streams, 0);
         Self {
             store,
             config: Arc::new(config),
             keys,
             limits: Arc::default(),
+            places,
+            streams,
+            large: Shares::new(large::AT_ONCE, large::IN_LINE),
+            stream_reads: Shares::new(STREAM_READS, usize::MAX),
+            readiness: Arc::default(),
             complaints: Arc::default(),
             heavy: Arc::new(Semaphore::new(HEAVY_AT_ONCE)),
+            exports: Shares::new(EXPORTS_AT_ONCE, EXPORTS_AT_ONCE),
         }
     }
 
@@ -115,6 +154,53 @@ impl AppState {
     /// Refuses new work while the server goes down.
     pub(crate) fn takes_work(&self) -> Result<(), Problem> {
         if self.is_draining() { Err(Problem::unavailable(5)) } else { Ok(()) }
+    }
+
+    /// Event streams that are open.
+    pub(crate) fn streams_open(&self) -> usize {
+        self.streams.taken()
+    }
+
+    /// A stream's turn to read: they wait for each other here, longer than a request may, and leave connections to requests.
+    ///
+    /// # Errors
+    /// It did not come.
+    pub(crate) async fn stream_read(&self, tenant: TenantId) -> Result<Share<TenantId>, Crowded> {
+        self.stream_reads.take_within(tenant, STREAM_PATIENCE).await
+    }
+
+    /// A place for a large answer.
+    ///
+    /// # Errors
+    /// There was none for a while.
+    pub(crate) async fn take_large(&self, who: Who) -> Result<Share<Who>, Crowded> {
+        self.large.take_within(who, held::PATIENCE).await
+    }
+
+    /// A place for a stream.
+    ///
+    /// # Errors
+    /// There is none, or the tenant has its part of them.
+    pub(crate) fn take_stream(&self, tenant: TenantId) -> Result<Share<TenantId>, Problem> {
+        self.streams.take(tenant).map_err(|why| match why {
+            Crowded::Full => {
+                self.config.metrics.shed("streams");
+                Problem::away("This server has too many streams open.")
+            }
+            Crowded::Part => {
+                self.config.metrics.shed("streams_of_one");
+                Problem::quota_exceeded("The tenant has too many streams open at this server.", 5)
+            }
+        })
+    }
+
+    /// Waits for a place to export a tenant.
+    ///
+    /// # Errors
+    /// There was none for a while.
+    pub(crate) async fn take_export(&self, tenant: TenantId) -> Result<Share<TenantId>, Problem> {
+        let place = self.exports.take_within(tenant, TURN_PATIENCE).await;
+        place.map_err(|_| Problem::away("This server has as many exports under way as it can.").after(30))
     }
 
     /// Waits for a turn to do what takes much memory; it is over when all of what this gives is dropped. Work on another

@@ -26,6 +26,11 @@ impl<S: Sync> FromRequestParts<S> for TraceParent {
 }
 
 impl TraceParent {
+    /// Nobody's.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
     /// Where a run that is asked for so has its trace.
     pub(crate) async fn context(self, tx: &mut TenantTx) -> Result<TraceContext, Problem> {
         let trusted = match self.0 {

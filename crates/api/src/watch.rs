@@ -6,6 +6,7 @@ use answerable_core::id::{RunId, TenantId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::auth::Standing;
 use crate::problem::Problem;
 use crate::state::AppState;
 
@@ -13,6 +14,8 @@ use crate::state::AppState;
 /// person may wait for days; up to a third is left out at random, so that watchers don't look all at once.
 const LOOK_AFTER: Duration = Duration::from_secs(3);
 const LOOK_AT_LEAST: Duration = Duration::from_secs(24);
+/// So many a second at most look without a signal, of all that watch: where many do, each looks less often.
+const LOOKS_PER_SECOND: usize = 100;
 
 /// A watcher of a run. Holds no connection.
 pub(crate) struct Watch {
@@ -38,7 +41,7 @@ impl Watch {
     pub(crate) fn on(state: &AppState, run_id: RunId) -> Self {
         let progress = state.store.signals().watch(run_id);
         let draining = state.config.draining.clone();
-        let look_at = look_after(LOOK_AFTER);
+        let look_at = look_after(LOOK_AFTER.max(turn(state)));
         Self { state: state.clone(), run_id, progress, draining, patience: LOOK_AFTER, look_at }
     }
 
@@ -60,9 +63,14 @@ impl Watch {
 
     fn look(&mut self, patience: Duration) -> Seen {
         self.patience = patience;
-        self.look_at = look_after(patience);
+        self.look_at = look_after(patience.max(turn(&self.state)));
         Seen::Rows
     }
+}
+
+/// Time in which all that watch can have looked once.
+fn turn(state: &AppState) -> Duration {
+    Duration::from_secs((state.streams_open() / LOOKS_PER_SECOND) as u64)
 }
 
 /// Returns when the server goes down, or nobody is left to tell of it.
@@ -78,22 +86,29 @@ fn look_after(patience: Duration) -> Instant {
 }
 
 /// Holds on until the run ends or waits for somebody, `time` passes or the server goes down.
+///
+/// # Errors
+/// Who waits may be here no longer, or the run isn't there.
 pub(crate) async fn until_settled(
     state: &AppState,
     tenant: TenantId,
     run_id: RunId,
     time: Duration,
+    standing: &Standing,
 ) -> Result<(), Problem> {
     let over = Instant::now() + time;
-    let mut watch = Watch::on(state, run_id);
+    let (mut watch, mut stay) = (Watch::on(state, run_id), standing.watch(state));
     loop {
         let settled = state.store.tenant(tenant).await?.run_is_settled(run_id).await?;
         if settled.ok_or_else(Problem::not_found)? {
             return Ok(());
         }
-        match tokio::time::timeout_at(over, watch.next()).await {
-            Err(_) | Ok(Seen::Draining) => return Ok(()),
-            Ok(Seen::Rows) => {}
+        tokio::select! {
+            problem = stay.over() => return Err(problem),
+            seen = tokio::time::timeout_at(over, watch.next()) => match seen {
+                Err(_) | Ok(Seen::Draining) => return Ok(()),
+                Ok(Seen::Rows) => {}
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! BudgetPolicy: is there anything left to spend?
 
+mod day;
 mod estimate;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use crate::FieldError;
 use crate::agent::Price;
 use crate::model::Usage;
 
+pub use day::{DayLimit, dearest};
 pub use estimate::{Estimate, Size, output_cap};
 
 /// Most steps or tool calls that a run may be given.
@@ -116,6 +118,16 @@ pub struct Used {
     pub tool_calls: u32,
     /// In micro-USD.
     pub cost_microusd: u64,
+    /// Of the input tokens, those that came from providers' caches.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
+    /// Attempts on models, without those that nobody was asked in.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub model_calls: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Used {
@@ -129,6 +141,7 @@ impl Used {
         let sum = |a: u64, b: u64| a.saturating_add(b).min(MAX_COUNT);
         self.input_tokens = sum(self.input_tokens, usage.input_tokens);
         self.output_tokens = sum(self.output_tokens, usage.output_tokens);
+        self.cached_input_tokens = sum(self.cached_input_tokens, usage.cached_input_tokens);
         self.cost_microusd = sum(self.cost_microusd, cost_microusd);
     }
 }

@@ -85,6 +85,8 @@ ids! {
     AuditId = "aud";
     /// A workspace.
     WorkspaceId = "wsp";
+    /// A schedule.
+    ScheduleId = "sch";
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 //! JSON as it comes from outside: parsed without loss of digits, mended once at the door, hashed in one canonical form.
 
+mod repeated;
+
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Number, Value};
 use sha2::{Digest, Sha256};
+
+pub use repeated::repeated_name;
 
 /// Stands for a NUL or a lone surrogate between [`mend`] and the place that decides what becomes of it. A noncharacter.
 pub const UNFIT: char = '\u{fdd0}';

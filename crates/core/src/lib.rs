@@ -26,6 +26,7 @@ pub mod registry;
 pub mod replay;
 pub mod reply;
 pub mod run;
+pub mod schedule;
 pub mod schema;
 mod strict;
 pub mod template;

@@ -1,5 +1,7 @@
 //! JSON Schemas from outside: compiled once, judged as written, never fetched from anywhere.
 
+mod effort;
+
 use std::fmt::{self, Write as _};
 
 use jsonschema::{PatternOptions, Validator};
@@ -18,7 +20,10 @@ pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// A compiled schema.
 #[derive(Debug)]
-pub struct Schema(Validator);
+pub struct Schema {
+    validator: Validator,
+    source: Value,
+}
 
 impl Schema {
     /// Compiles `schema`: JSON Schema 2020-12 unless `$schema` names another draft; `$ref` may only point within it.
@@ -35,23 +40,34 @@ impl Schema {
         if let Some(error) = outside_reference(schema, "") {
             return Err(error);
         }
+        if let Some(error) = effort::too_winding(schema) {
+            return Err(error);
+        }
         jsonschema::options()
             .offline()
             .should_validate_formats(true)
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
             .build(schema)
-            .map(Self)
+            .map(|validator| Self { validator, source: schema.clone() })
             .map_err(|error| FieldError::new(error.instance_path().to_string(), short(&error)))
     }
 
-    /// Whether `instance` fits.
+    /// Whether `instance` fits. `None`: it would take too long to tell.
+    pub fn judge(&self, instance: &Value) -> Option<bool> {
+        effort::is_bearable(&self.source, instance).then(|| self.validator.is_valid(instance))
+    }
+
+    /// Whether `instance` is known to fit.
     pub fn fits(&self, instance: &Value) -> bool {
-        self.0.is_valid(instance)
+        self.judge(instance) == Some(true)
     }
 
     /// What in `instance` doesn't fit, at most eight findings; empty if it fits.
     pub fn findings(&self, instance: &Value) -> Vec<FieldError> {
-        self.0
+        if !effort::is_bearable(&self.source, instance) {
+            return vec![FieldError::new("", "it would take too long to judge this by the schema")];
+        }
+        self.validator
             .iter_errors(instance)
             .take(MAX_FINDINGS)
             .map(|error| FieldError::new(error.instance_path().to_string(), short(&error)))

@@ -42,6 +42,10 @@ impl Session {
     pub(crate) async fn settle(&mut self, writes_out: bool) -> Settled {
         let mut broken = false;
         while !self.causes.is_empty() {
+            if let Err(error) = self.keep_within_bounds().await {
+                tracing::error!(%error, "a run's artifacts can't be counted; left to its lease");
+                return Settled::Gone;
+            }
             let draft = self.draft().await;
             #[cfg(feature = "faults")]
             self.act_before_commit(&draft).await;
@@ -224,6 +228,10 @@ impl Session {
 
     /// The draft is true now.
     fn adopt(&mut self, draft: Draft) {
+        if let Some(kept) = &mut self.kept {
+            kept.number += draft.artifacts.len() as u64;
+            kept.bytes += draft.artifacts.iter().map(|artifact| artifact.content.len() as u64).sum::<u64>();
+        }
         self.inputs = inputs_after(&self.inputs, &draft.records);
         for record in draft.records {
             if let Record::Message(message) = record {

@@ -14,6 +14,7 @@ use crate::lease::Hold;
 use crate::perform::Flight;
 use crate::place;
 use crate::session::{Session, answered, patiently};
+use crate::starting::Start;
 
 /// A queued run that was claimed and can't start is looked at again after this.
 pub(crate) const NOT_YET: Millis = 1_000;
@@ -25,12 +26,12 @@ pub(crate) fn run_span(claimed: &Claimed) -> tracing::Span {
     tracing::error_span!("run", run_id = %claimed.lease.run_id, trace_id = tracing::field::Empty)
 }
 
-/// Drives a claimed run until it waits, ends, or is another's.
-pub(crate) async fn drive(env: &Arc<Env>, claimed: Claimed, hold: &Arc<Hold>) {
+/// Drives a claimed run until it waits, ends, or is another's. `start` is over when the run is taken up.
+pub(crate) async fn drive(env: &Arc<Env>, claimed: Claimed, hold: &Arc<Hold>, start: Start) {
     let mut flight = Flight::default();
     let driven = tokio::select! {
         () = hold.lost.cancelled() => Ok(Driven::Lost),
-        driven = take_up(env, claimed, hold, &mut flight) => driven,
+        driven = take_up(env, claimed, hold, &mut flight, start) => driven,
     };
     match driven {
         Ok(Driven::Done) => {}
@@ -78,7 +79,9 @@ async fn take_up(
     claimed: Claimed,
     hold: &Arc<Hold>,
     flight: &mut Flight,
+    start: Start,
 ) -> Result<Driven, StoreError> {
+    let mut start = Some(start);
     // Before the load, so that nothing comes in unheard between the two.
     let inbox = env.signals.own_inbox(claimed.lease.run_id);
     let Some(loaded) = patiently(|| env.store.load(claimed.lease)).await? else { return Ok(Driven::Lost) };
@@ -105,11 +108,12 @@ async fn take_up(
             let wake = next_due(&session.state).map_or(Wake::OnInbox, Wake::At);
             return hand_back(&session, wake).await;
         }
-        let draining = env.drain.is_cancelled();
-        flight.launch(&session, draining);
-        if draining && flight.is_empty() {
+        let resting = env.drain.is_cancelled() || hold.rest.is_cancelled();
+        flight.launch(&session, resting);
+        if resting && flight.is_empty() {
             return hand_back(&session, Wake::Now).await;
         }
+        drop(start.take());
         if !wait(env, &mut session, flight, &inbox).await {
             return stop_hard(env, &session, flight).await;
         }
@@ -142,6 +146,7 @@ async fn wait(
             session.causes.push(Event::TimerFired { at }.into());
         }
         () = env.drain.cancelled(), if !env.drain.is_cancelled() => {}
+        () = session.hold.rest.cancelled(), if !session.hold.rest.is_cancelled() => {}
         () = env.drained.cancelled() => return false,
     }
     true

@@ -15,9 +15,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::lease::Leases;
+use crate::line::Lines;
 use crate::place::Places;
 use crate::registries::Registries;
 use crate::scheduler;
+use crate::starting::Starting;
 
 /// How the engine behaves.
 #[derive(Debug, Clone)]
@@ -93,6 +95,9 @@ pub(crate) struct Env {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) leases: Leases,
     pub(crate) places: Places,
+    /// Questions about tenants' days.
+    pub(crate) days: Lines,
+    pub(crate) starting: Arc<Starting>,
     /// Nothing new is begun.
     pub(crate) drain: CancellationToken,
     /// The time to finish is over.
@@ -121,6 +126,8 @@ impl Env {
         Self {
             leases: Leases::new(config.lease_for),
             places: Places::default(),
+            days: Lines::default(),
+            starting: Arc::default(),
             config,
             store: parts.store,
             models: parts.models,

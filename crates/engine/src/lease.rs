@@ -35,6 +35,8 @@ pub(crate) struct Leases {
 pub(crate) struct Hold {
     /// Cancelled when the lease is lost.
     pub(crate) lost: CancellationToken,
+    /// Cancelled when nothing more may be begun here: the run's tenant is suspended.
+    pub(crate) rest: CancellationToken,
     /// When its claim was asked for.
     pub(crate) claimed: Instant,
     /// It is good for its span from then on: when the claim or the last renewal was asked for, not when it was heard.
@@ -87,6 +89,13 @@ impl Leases {
         }
     }
 
+    /// Has the run handed back as soon as nothing of it is out.
+    fn rest(&self, lease: &Lease) {
+        if let Some(hold) = self.lock().get(lease) {
+            hold.rest.cancel();
+        }
+    }
+
     /// Gives up what could not be renewed in time; gives how many.
     fn lose_stale(&self) -> usize {
         let stale: Vec<Lease> =
@@ -134,6 +143,7 @@ impl Hold {
 pub(crate) fn hold(env: &Arc<Env>, lease: Lease, asked: Instant) -> Held {
     let hold = Arc::new(Hold {
         lost: CancellationToken::new(),
+        rest: CancellationToken::new(),
         claimed: asked,
         since: Mutex::new(asked),
         fresh_for: env.leases.fresh_for(),
@@ -185,6 +195,7 @@ async fn renew(env: &Env, leases: &[Lease]) {
         Ok(Ok(renewal)) => {
             renewal.renewed.iter().for_each(|lease| env.leases.renewed(lease, began));
             renewal.lost.iter().for_each(|lease| env.leases.lose(lease));
+            renewal.suspended.iter().for_each(|lease| env.leases.rest(lease));
         }
         Ok(Err(error)) => tracing::warn!(%error, leases = leases.len(), "leases could not be renewed"),
         Err(_) => tracing::warn!(leases = leases.len(), "renewing leases takes too long"),
@@ -201,8 +212,8 @@ mod tests {
     async fn nothing_leaves_while_the_lease_may_be_anothers() {
         let fresh_for = Duration::from_secs(60);
         let long_ago = Instant::now().checked_sub(fresh_for).expect("a machine that runs for a minute");
-        let (lost, since) = (CancellationToken::new(), Mutex::new(long_ago));
-        let hold = Hold { lost, claimed: long_ago, since, fresh_for };
+        let (lost, rest, since) = (CancellationToken::new(), CancellationToken::new(), Mutex::new(long_ago));
+        let hold = Hold { lost, rest, claimed: long_ago, since, fresh_for };
         assert!(hold.sure().now_or_never().is_none(), "it stood still for a minute");
         *hold.since.lock().expect("no panic") = Instant::now();
         assert!(hold.sure().now_or_never().is_some(), "it was renewed");
@@ -222,6 +233,7 @@ mod tests {
         for (epoch, since) in [(1, long_ago), (2, Instant::now())] {
             let hold = Hold {
                 lost: CancellationToken::new(),
+                rest: CancellationToken::new(),
                 claimed: since,
                 since: Mutex::new(since),
                 fresh_for: leases.fresh_for(),

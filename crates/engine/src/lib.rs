@@ -1,6 +1,7 @@
 //! The engine: the thin shell around the core. It claims runs, drives each in a task of its own, and acts only on what is
 //! committed: load → step → commit → perform.
 
+mod allowance;
 mod attachments;
 mod children;
 mod commit;
@@ -9,6 +10,7 @@ mod drive;
 mod env;
 mod gate;
 mod inbox;
+mod kept;
 mod late;
 mod lease;
 mod line;
@@ -21,6 +23,7 @@ mod registries;
 mod rules;
 mod scheduler;
 mod session;
+mod starting;
 mod summary_call;
 mod tool_call;
 mod turn;

@@ -1,4 +1,4 @@
-//! One question at a time about a tool's places: whoever asks holds a connection to the database and waits there for others
+//! One question at a time about a tool's places, or about a tenant's day: whoever asks holds a connection to the database and waits there for others
 //! who ask, and the many calls of one tenant's tool must not take them all.
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use answerable_core::id::TenantId;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
-/// A tenant's tool.
+/// A tenant's tool; without a name, its day.
 type Asked = (TenantId, String);
 
 /// Whose turn it is to ask.

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::attachments;
 use crate::env::{Env, jitter};
+use crate::gate::Gate;
 use crate::lease::Hold;
 use crate::rules::{judged_by, rules};
 use crate::session::{RunFacts, Session, find_target};
@@ -25,12 +26,18 @@ use crate::summary_call::Unheard;
 pub(crate) struct ModelCall {
     pub(crate) env: Arc<Env>,
     hold: Arc<Hold>,
-    facts: Arc<RunFacts>,
+    /// Through this its request leaves. One that hasn't is whoever's that has the run next.
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) facts: Arc<RunFacts>,
     registry: Arc<Registry>,
-    pub(crate) request: Option<ModelRequest>,
+    /// None: its context can't be built any more.
+    request: Option<ModelRequest>,
+    /// The model that it asks, and whether for a summary.
+    model: String,
+    pub(crate) is_for_summary: bool,
     /// The provider, if it was just read.
     target: Option<ModelTarget>,
-    estimate: Estimate,
+    pub(crate) estimate: Estimate,
     patience: Patience,
     /// Passes its words on to those who watch; a summary's words are nobody's answer.
     speaker: Option<Speaker>,
@@ -56,12 +63,17 @@ impl ModelCall {
         let (lease, attempt) = (session.facts.lease, state.model.attempts + 1);
         let reply = Reply { epoch: lease.epoch, step: state.step, attempt };
         let is_turn = request.as_ref().is_some_and(|request| request.purpose == Purpose::Turn);
+        let is_for_summary = request.as_ref().is_some_and(|request| request.purpose == Purpose::Summary);
+        let model = request.as_ref().map(|request| request.model.clone()).unwrap_or_default();
         Self {
             env: Arc::clone(&session.env),
             hold: Arc::clone(&session.hold),
+            gate: Arc::default(),
             facts: Arc::clone(&session.facts),
             registry: Arc::clone(&session.registry),
             request,
+            model,
+            is_for_summary,
             // A later attempt looks again: a key may have been mended meanwhile.
             target: session.target.clone().filter(|_| state.model.attempts == 0),
             estimate: state.estimate,
@@ -76,19 +88,11 @@ impl ModelCall {
 
     /// Asks once.
     pub(crate) async fn run(mut self) -> Event {
-        if let Some(request) = &mut self.request {
-            attachments::load(&self.env, &self.facts, request).await;
-        }
-        self.ask().await
-    }
-
-    async fn ask(mut self) -> Event {
-        let known = self.target.take();
-        let Some(request) = &self.request else {
+        let Some(mut request) = self.request.take() else {
             let detail = "the context can't be built again".into();
             return Event::Broken { at: self.env.now(), code: "internal_error".into(), detail };
         };
-        let target = match known {
+        let target = match self.target.take() {
             Some(target) => Some(target),
             None => find_target(&self.env, &self.facts, &request.provider).await,
         };
@@ -96,33 +100,55 @@ impl ModelCall {
             let message = format!("there is no provider {:?}", request.provider);
             return self.failed(None, unusable(message), 0);
         };
+        request.max_output_tokens = match self.allowance(&target, &request).await {
+            Ok(most) => most,
+            Err(instead) => return instead,
+        };
+        // Whoever waits for an allowance holds no pictures meanwhile.
+        attachments::load(&self.env, &self.facts, &mut request).await;
+        self.ask(&target, &request).await
+    }
+
+    async fn ask(&self, target: &ModelTarget, request: &ModelRequest) -> Event {
         let began = Instant::now();
-        self.hold.sure().await;
+        self.leave().await;
         faults::before(Point::Model);
         let deltas: &dyn DeltaSink = self.speaker.as_ref().map_or(&Unheard, |speaker| speaker);
-        let answer = self.env.models.ask(&target, request, self.patience, deltas).await;
+        let answer = self.env.models.ask(target, request, self.patience, deltas).await;
         faults::after(Point::Model);
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match answer {
-            Err(failure) => self.failed(Some(&target), failure, duration_ms),
-            Ok(reply) if self.is_for_summary() => self.summed_up(&target, request, reply, duration_ms),
-            Ok(reply) => self.replied(&target, request, reply, duration_ms).await,
+            Err(failure) => self.failed(Some(target), failure, duration_ms),
+            Ok(reply) if self.is_for_summary => self.summed_up(target, request, reply, duration_ms),
+            Ok(reply) => self.replied(target, request, reply, duration_ms).await,
         }
     }
 
-    fn failed(&self, target: Option<&ModelTarget>, failure: ModelFailure, duration_ms: u64) -> Event {
+    /// Waits until the request may leave, which may be never: the lease is lost, or it was called back.
+    async fn leave(&self) {
+        self.hold.sure().await;
+        if !self.gate.leave() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(crate) fn failed(
+        &self,
+        target: Option<&ModelTarget>,
+        failure: ModelFailure,
+        duration_ms: u64,
+    ) -> Event {
         let cost_microusd = failure.usage.map_or(0, |usage| self.cost(target, &usage));
         let wire = target.map(|target| target.kind.clone());
         let (at, jitter) = (self.env.now(), jitter());
-        if self.is_for_summary() {
+        if self.is_for_summary {
             return Event::SummaryFailed { at, failure, cost_microusd, jitter, duration_ms, wire };
         }
         Event::ModelFailed { at, failure, cost_microusd, jitter, duration_ms, wire }
     }
 
     pub(crate) fn cost(&self, target: Option<&ModelTarget>, usage: &Usage) -> u64 {
-        let model = self.request.as_ref().map(|request| request.model.as_str()).unwrap_or_default();
-        target.and_then(|target| target.prices.get(model)).map_or(0, |price| budget::cost(price, usage))
+        target.and_then(|target| target.prices.get(&self.model)).map_or(0, |price| budget::cost(price, usage))
     }
 
     async fn replied(

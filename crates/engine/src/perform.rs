@@ -38,7 +38,8 @@ struct Out {
     repeatable: bool,
     /// An earlier attempt may have happened.
     tainted: bool,
-    /// Its tool has limits: as long as it waits for its turn, whoever has the run next knows that it has not left.
+    /// Its tool or its tenant's day has limits: as long as it waits for its turn, whoever has the run next knows that it has
+    /// not left.
     limited: bool,
     gate: Arc<Gate>,
 }
@@ -171,10 +172,12 @@ impl Flight {
             }
             Command::CallModel { .. } => {
                 let call = ModelCall::of(session);
+                gate = Arc::clone(&call.gate);
                 self.tasks.spawn(async move { (command, call.run().await, Vec::new()) }.in_current_span())
             }
             Command::Summarize { .. } => {
                 let call = ModelCall::for_summary(session);
+                gate = Arc::clone(&call.gate);
                 self.tasks.spawn(async move { (command, call.run().await, Vec::new()) }.in_current_span())
             }
             Command::RunTool { call, attempt } => {
@@ -295,8 +298,11 @@ fn reconciler(session: &Session, call: CallId) -> Option<answerable_core::agent:
     session.registry.tool(&tool.reconcile.as_ref()?.tool).cloned()
 }
 
-/// Whether a command is a call that may have to wait for its turn.
+/// Whether a command is one that may have to wait for its turn.
 fn has_limits(session: &Session, command: Command) -> bool {
+    if matches!(command, Command::CallModel { .. } | Command::Summarize { .. }) {
+        return true;
+    }
     let Command::RunTool { call, .. } = command else { return false };
     let tool = session.state.call(call).and_then(|call| session.registry.tool(&call.tool_name));
     tool.is_some_and(is_limited)

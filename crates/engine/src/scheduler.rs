@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use answerable_ports::{Claimed, StoreError};
+use answerable_ports::{Claimed, Room, StoreError};
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use crate::env::Env;
 use crate::lease::{self, hold};
 use crate::place;
 
-/// Runs claimed at once.
+/// Runs of dead servers that are taken over at once.
 const BATCH: usize = 64;
 /// Places beyond the limit, for runs that were cancelled or are over: they take no time.
 const RESERVE: usize = 16;
@@ -61,22 +61,26 @@ async fn wait_for_work(env: &Env, tasks: &mut JoinSet<()>) {
         () = env.drain.cancelled() => {}
         () = env.signals.work(), if !full => {}
         Some(_) = tasks.join_next(), if full => {}
+        () = env.starting.freed(), if !full => {}
         () = tokio::time::sleep(pause) => {}
     }
 }
 
-/// Claims what is due; true if there may be more. A full server still takes what was cancelled and what is over.
+/// Claims what is due; true if there may be more. A full server still takes what was cancelled and what is over. None claims
+/// faster than it takes up what it has claimed: what waits in the queue can still be put in order.
 async fn claim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
     let (running, most) = (env.running.load(Ordering::Relaxed), env.config.max_running);
     let pressing = running >= most;
-    let room = (if pressing { most + RESERVE } else { most }).saturating_sub(running).min(BATCH);
-    if room == 0 {
+    let places = (if pressing { most + RESERVE } else { most }).saturating_sub(running);
+    let (starts, except) = env.starting.room();
+    let room = Room { limit: places.min(starts), pressing, except: &except };
+    if room.limit == 0 {
         return false;
     }
     let asked = Instant::now();
-    match in_time(env, env.store.claim(env.config.server, room, env.config.lease_for, pressing)).await {
+    match in_time(env, env.store.claim(env.config.server, &room, env.config.lease_for)).await {
         Ok(claimed) => {
-            let more = claimed.len() == BATCH;
+            let more = claimed.len() >= room.limit;
             claimed.into_iter().for_each(|claimed| spawn(env, tasks, claimed, asked));
             more
         }
@@ -160,10 +164,10 @@ fn spawn(env: &Arc<Env>, tasks: &mut JoinSet<()>, claimed: Claimed, asked: Insta
     }
     let held = hold(&env, claimed.lease, asked);
     env.running.fetch_add(1, Ordering::Relaxed);
-    let span = drive::run_span(&claimed);
+    let (span, start) = (drive::run_span(&claimed), env.starting.begin(claimed.lease.tenant_id));
     let work = async move {
         let driven =
-            std::panic::AssertUnwindSafe(drive::drive(&env, claimed, &held.hold)).catch_unwind().await;
+            std::panic::AssertUnwindSafe(drive::drive(&env, claimed, &held.hold, start)).catch_unwind().await;
         if driven.is_err() {
             // The lease runs out and the run is taken up again; a run that always does this ends as a crash loop.
             tracing::error!("the task of a run panicked");

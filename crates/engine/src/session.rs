@@ -14,7 +14,7 @@ use answerable_core::registry::Registry;
 use answerable_core::run::{Event, RunConfig, RunState, Status, next_due, outstanding};
 use answerable_core::trace::{Frame, SpanId, SpanLink};
 use answerable_ports::commit::StoredArtifact;
-use answerable_ports::{Claimed, Inbound, Lease, LoadedRun, ModelTarget, StoreError};
+use answerable_ports::{ArtifactsKept, Claimed, Inbound, Lease, LoadedRun, ModelTarget, StoreError};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -83,6 +83,8 @@ pub(crate) struct Session {
     /// What people said, kept until the next step begins.
     pub(crate) steers: Vec<Inbound>,
     pub(crate) causes: Vec<Cause>,
+    /// Artifacts of the run that are committed, once somebody had to know.
+    pub(crate) kept: Option<ArtifactsKept>,
     /// The provider as it was when the open step's context was built.
     pub(crate) target: Option<ModelTarget>,
     /// The open step began here then; people were not waited for since.
@@ -134,14 +136,38 @@ impl Session {
             known_inbox: loaded.known_inbox,
             steers: Vec::new(),
             causes: Vec::new(),
+            kept: None,
             target: None,
             step_began: None,
             places: TaskTracker::new(),
         };
         // First, so that times don't go back: what came in is dealt with before why the run was claimed.
         session.receive(loaded.inbox).await;
+        session.rest(&loaded.rested);
         session.begin(claimed).await?;
         Ok(session)
+    }
+
+    /// The time for which its tenant was suspended doesn't count, whatever came in then.
+    fn rest(&mut self, rested: &[(Millis, Millis)]) {
+        let now = self.now();
+        let event = |(from, until): &(Millis, Millis)| Event::Rested {
+            at: now,
+            from: *from,
+            until: (*until).min(now),
+        };
+        self.causes.splice(0..0, rested.iter().map(event).map(Cause::from));
+    }
+
+    /// What the run's limits of time will be counted from, once its rests are written down.
+    fn due(&self) -> Option<Millis> {
+        let mut rested = self.state.clock;
+        for cause in &self.causes {
+            if let Event::Rested { from, until, .. } = cause.event {
+                rested.rest(from, until);
+            }
+        }
+        next_due(&RunState { clock: rested, ..self.state.clone() })
     }
 
     /// Why the run was claimed, as events: what was out when its server died is unclear before anything else is due.
@@ -154,7 +180,7 @@ impl Session {
             let unsent = self.unsent().await?;
             self.causes.push(Event::Recovered { at, deaths: claimed.deaths, unsent }.into());
         }
-        if next_due(&self.state).is_some_and(|due| due <= at) {
+        if self.due().is_some_and(|due| due <= at) {
             self.causes.push(Event::TimerFired { at }.into());
         }
         if queued && claimed.may_start {

@@ -1,7 +1,7 @@
 //! What is made of a reply to a request for a summary. Asked is as for a turn; nothing of the reply is executed.
 
 use answerable_core::id::MessageId;
-use answerable_core::model::{ModelReply, ModelRequest, Purpose};
+use answerable_core::model::{ModelReply, ModelRequest};
 use answerable_core::run::{Event, ReplyFacts};
 use answerable_ports::{DeltaSink, ModelTarget};
 use uuid::Uuid;
@@ -9,10 +9,6 @@ use uuid::Uuid;
 use crate::model_call::ModelCall;
 
 impl ModelCall {
-    pub(crate) fn is_for_summary(&self) -> bool {
-        self.request.as_ref().is_some_and(|request| request.purpose == Purpose::Summary)
-    }
-
     /// The reply that is the summary, or should be. What the provider adds for itself is of no use to it later: the message
     /// is the user's.
     pub(crate) fn summed_up(

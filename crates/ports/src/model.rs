@@ -33,6 +33,8 @@ pub struct ModelTarget {
     pub options: Map<String, Value>,
     /// Replies of kind `scripted`.
     pub script: Vec<Value>,
+    /// The tenant has a quota of the day: each attempt needs an allowance.
+    pub day_limited: bool,
 }
 
 /// Takes the words of a reply as they come.

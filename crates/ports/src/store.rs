@@ -17,12 +17,13 @@ use secrecy::SecretString;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::allowance::{Allowance, AllowanceWanted};
 use crate::commit::{Commit, CommitOutcome, Inbound, StoredArtifact};
 use crate::model::ModelTarget;
 use crate::place::{PlaceTaken, PlaceWanted, Placed};
 
 /// Why the store can't answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// It may answer later: the connection is gone, the pool is full, the server restarts.
     #[error("the database is away: {0}")]
@@ -43,6 +44,17 @@ pub struct Lease {
     pub epoch: i64,
 }
 
+/// What a server can take on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Room<'a> {
+    /// So many runs.
+    pub limit: usize,
+    /// Only those that were cancelled or whose time is over.
+    pub pressing: bool,
+    /// None of these tenants'.
+    pub except: &'a [TenantId],
+}
+
 /// A run that this server has claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claimed {
@@ -61,6 +73,8 @@ pub struct Renewal {
     pub renewed: HashSet<Lease>,
     /// Another's, or nobody's.
     pub lost: HashSet<Lease>,
+    /// Those of the renewed ones whose tenants are suspended: nothing more is begun for them.
+    pub suspended: HashSet<Lease>,
 }
 
 /// All that is needed to go on with a run.
@@ -96,6 +110,8 @@ pub struct LoadedRun {
     pub inbox: Vec<Inbound>,
     /// The newest number that the inbox has had.
     pub known_inbox: i64,
+    /// From when until when its tenant was suspended, since its clock runs; oldest first.
+    pub rested: Vec<(Millis, Millis)>,
 }
 
 /// What became of a call that its run no longer waits for.
@@ -150,17 +166,24 @@ pub struct Decider {
     pub until: Option<Millis>,
 }
 
+/// Artifacts that are kept of a run, with what came with its messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ArtifactsKept {
+    /// How many.
+    pub number: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// The engine's side of the store. Cross-tenant only where a lease isn't there yet.
 #[async_trait]
 pub trait RunStore: Send + Sync {
-    /// Claims up to `limit` runs that have something to do, fairly between tenants; with `pressing` only those that were
-    /// cancelled or whose time is over.
+    /// Claims runs that have something to do, fairly between tenants, as many as there is room for.
     async fn claim(
         &self,
         server: Uuid,
-        limit: usize,
+        room: &Room<'_>,
         lease_for: Duration,
-        pressing: bool,
     ) -> Result<Vec<Claimed>, StoreError>;
 
     /// Claims runs whose server died, but none of `held`: those this process works on still, and if it was only slow it
@@ -213,6 +236,9 @@ pub trait RunStore: Send + Sync {
     /// A tenant's provider.
     async fn model_target(&self, tenant_id: TenantId, name: &str) -> Result<Option<ModelTarget>, StoreError>;
 
+    /// The artifacts that a run has.
+    async fn artifacts_kept(&self, lease: Lease) -> Result<ArtifactsKept, StoreError>;
+
     /// What those of these artifacts hold that the tenant still has.
     async fn artifacts(
         &self,
@@ -247,6 +273,10 @@ pub trait RunStore: Send + Sync {
         tool_name: &str,
         input_hash: &str,
     ) -> Result<Option<Result<KeyHolder, ()>>, StoreError>;
+
+    /// Asks for what an attempt on a model may take of its tenant's day. [`Allowance::Given`] is durable before it is said.
+    /// Asked again, it takes the place of what was given before.
+    async fn take_allowance(&self, lease: Lease, wanted: AllowanceWanted) -> Result<Allowance, StoreError>;
 
     /// Asks for a place among the calls of a tool that has limits. [`Placed::Taken`] is durable before it is said. Asked
     /// again with the same words, it says the same.

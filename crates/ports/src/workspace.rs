@@ -142,6 +142,8 @@ pub enum FilesCommitted {
     },
     /// Nothing is changed: it would be more than a workspace may hold; in words.
     OverLimit(String),
+    /// Nothing is changed: it would be more than all the tenant's workspaces may hold; in a sentence.
+    Full(String),
     /// Nothing is changed: there is no such workspace any more.
     NoWorkspace,
 }

@@ -31,6 +31,9 @@ pub struct AgentRow {
     pub archived_at: Option<DateTime<Utc>>,
 }
 
+/// Versions of an agent.
+const MAX_VERSIONS: i32 = 10_000;
+
 /// What became of a new version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentUpdated {
@@ -38,6 +41,8 @@ pub enum AgentUpdated {
     Stored(Box<AgentRow>),
     /// The agent is archived.
     Archived,
+    /// It has as many versions as an agent may have.
+    Full(i32),
     /// There is none.
     Unknown,
 }
@@ -95,6 +100,7 @@ impl TenantTx {
         let version = match row {
             None => return Ok(AgentUpdated::Unknown),
             Some(row) if row.archived_at.is_some() => return Ok(AgentUpdated::Archived),
+            Some(row) if row.version >= MAX_VERSIONS => return Ok(AgentUpdated::Full(MAX_VERSIONS)),
             Some(row) => row.version + 1,
         };
         let hash = self.agent_spec_put(spec).await?;

@@ -138,6 +138,8 @@ pub enum LinkedApproval {
     Of(TenantId),
     /// The link's time is over.
     Expired,
+    /// The link holds, and its tenant is suspended.
+    Suspended,
     /// The link isn't ours, or not for this approval.
     Forged,
 }
@@ -149,7 +151,7 @@ impl Store {
     /// The database is away.
     pub async fn approval_link(&self, approval_id: ApprovalId, token: &str) -> Result<LinkedApproval> {
         let mut tx = self.system().await?;
-        let Some((tenant_id, input_hash, now)) = tx.approval_tenant(approval_id).await? else {
+        let Some((tenant_id, suspended, input_hash, now)) = tx.approval_tenant(approval_id).await? else {
             return Ok(LinkedApproval::Forged);
         };
         let hash = input_hash.unwrap_or_default();
@@ -158,24 +160,26 @@ impl Store {
             LinkState::Valid { expires_at } if expires_at <= now.timestamp_millis() => {
                 LinkedApproval::Expired
             }
+            LinkState::Valid { .. } if suspended => LinkedApproval::Suspended,
             LinkState::Valid { .. } => LinkedApproval::Of(tenant_id),
         })
     }
 }
 
 impl SystemTx {
-    /// Whose an approval is, the hash that its link is bound to, and the database's clock.
+    /// Whose an approval is, whether that tenant is suspended, the hash that its link is bound to, and the database's clock.
     async fn approval_tenant(
         &mut self,
         approval_id: ApprovalId,
-    ) -> Result<Option<(TenantId, Option<String>, DateTime<Utc>)>> {
+    ) -> Result<Option<(TenantId, bool, Option<String>, DateTime<Utc>)>> {
         let row = sqlx::query!(
-            r#"SELECT tenant_id, input_hash, clock_timestamp() AS "now!" FROM approvals WHERE approval_id = $1"#,
+            r#"SELECT a.tenant_id, t.suspended_at IS NOT NULL AS "suspended!", a.input_hash, clock_timestamp() AS "now!"
+               FROM approvals a JOIN tenants t ON t.tenant_id = a.tenant_id WHERE a.approval_id = $1"#,
             approval_id.0,
         )
         .fetch_optional(self.conn())
         .await
         .map_err(store_error)?;
-        Ok(row.map(|row| (TenantId(row.tenant_id), row.input_hash, row.now)))
+        Ok(row.map(|row| (TenantId(row.tenant_id), row.suspended, row.input_hash, row.now)))
     }
 }

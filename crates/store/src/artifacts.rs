@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use answerable_core::id::{ArtifactId, RunId};
+use answerable_ports::ArtifactsKept;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -92,6 +93,22 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         Ok(row.map(|row| (row.media_type, row.content.into())))
+    }
+
+    /// How many artifacts a run has, and their bytes.
+    pub(crate) async fn artifacts_kept(&mut self, run_id: RunId) -> Result<ArtifactsKept> {
+        let tenant = self.tenant();
+        let row = sqlx::query!(
+            r#"SELECT count(*) AS "number!", coalesce(sum(bytes), 0)::bigint AS "bytes!" FROM artifacts
+               WHERE tenant_id = $1 AND run_id = $2"#,
+            tenant,
+            run_id.0,
+        )
+        .fetch_one(self.conn())
+        .await
+        .map_err(store_error)?;
+        let unsigned = |number| u64::try_from(number).unwrap_or_default();
+        Ok(ArtifactsKept { number: unsigned(row.number), bytes: unsigned(row.bytes) })
     }
 
     /// What those of these artifacts hold that are there.

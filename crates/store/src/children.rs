@@ -178,6 +178,7 @@ impl TenantTx {
             deadline: row.deadline.and_then(DateTime::from_timestamp_millis),
             concurrency_key: None,
             origin: None,
+            schedule: None,
             depth: row.depth,
             needs: 0,
         };

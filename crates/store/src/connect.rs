@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use answerable_core::id::TenantId;
 use answerable_faults::{self as faults, Point};
-use answerable_ports::{Clock, Signals, StoreError};
+use answerable_ports::{Clock, Shares, Signals, StoreError};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Map;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, IntoArguments, PgPool, Postgres, Row as _, Transaction};
 
 use crate::audit::Acts;
+use crate::claim::Turns;
 use crate::conn::Conn;
 use crate::error::store_error;
 use crate::seal::Sealer;
@@ -28,6 +30,10 @@ const RULES: &str = "SET LOCAL idle_in_transaction_session_timeout = 10000; SET 
 
 /// Connections for claims and renewals.
 const LEASE_CONNECTIONS: u32 = 3;
+/// Transactions that may wait for one: more than there are requests, runs and streams.
+const IN_LINE: usize = 100_000;
+/// Time that a transaction waits for a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How to reach the database.
 #[derive(Debug, Clone)]
@@ -46,6 +52,9 @@ pub struct Store {
     pool: PgPool,
     /// Claims and renewals have connections of their own: requests that take all the others must not cost leases.
     leases: PgPool,
+    /// Transactions of tenants: one whose own all wait for each other, or for the disk, leaves connections to the others.
+    shares: Shares<TenantId>,
+    turns: Arc<Turns>,
     prepared: bool,
     sealer: Sealer,
     signals: Signals,
@@ -67,12 +76,22 @@ impl Store {
         let pool = |connections| {
             PgPoolOptions::new()
                 .max_connections(connections)
-                .acquire_timeout(Duration::from_secs(5))
+                .acquire_timeout(PATIENCE)
                 .idle_timeout(Duration::from_secs(300))
                 .connect_lazy_with(connect.clone())
         };
         let (pool, leases) = (pool(options.max_connections), pool(LEASE_CONNECTIONS));
-        Ok(Self { pool, leases, prepared, sealer, signals, clock: Clock::default(), held: Arc::default() })
+        Ok(Self {
+            pool,
+            leases,
+            shares: Shares::new(usize::try_from(options.max_connections).unwrap_or(usize::MAX), IN_LINE),
+            turns: Arc::default(),
+            prepared,
+            sealer,
+            signals,
+            clock: Clock::default(),
+            held: Arc::default(),
+        })
     }
 
     /// Until [`open`](Self::open) the database counts as away: its schema isn't there yet.
@@ -93,20 +112,23 @@ impl Store {
         }
     }
 
-    /// Begins a transaction of one tenant.
+    /// Begins a transaction of one tenant. It waits if the tenant has its part of all connections in use.
     ///
     /// # Errors
-    /// The database is away.
-    pub async fn tenant(&self, tenant_id: answerable_core::id::TenantId) -> Result<TenantTx, StoreError> {
+    /// The database is away, or no connection came free in time.
+    pub async fn tenant(&self, tenant_id: TenantId) -> Result<TenantTx, StoreError> {
         self.is_open()?;
         // A UUID's text can't hold anything but hex digits and hyphens.
         let begin = format!(
             "BEGIN; {RULES}; SET LOCAL ROLE answerable_app; SELECT set_config('app.tenant', '{}', true)",
             tenant_id.0.hyphenated()
         );
+        let share = self.shares.take_within(tenant_id, PATIENCE).await;
+        let share = share.map_err(|_| StoreError::Away("no connection is free for the tenant".into()))?;
         let tx = begin_in(&self.pool, begin).await?;
         Ok(TenantTx {
             tx,
+            _share: share,
             prepared: self.prepared,
             tenant_id,
             sealer: self.sealer.clone(),
@@ -175,6 +197,11 @@ impl Store {
     /// The database's time.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whose turn it is to have a run claimed.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     pub(crate) fn sealer(&self) -> &Sealer {

@@ -10,8 +10,8 @@ use answerable_core::tool::{ErrorCode, ResultStatus, ToolResult};
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
 use answerable_ports::{
-    Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, PlaceTaken, PlaceWanted, Placed, Renewal, RunStore,
-    Wake,
+    Allowance, AllowanceWanted, ArtifactsKept, Claimed, LateOutcome, Lease, LoadedRun, ModelTarget,
+    PlaceTaken, PlaceWanted, Placed, Renewal, Room, RunStore, Wake,
 };
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -79,14 +79,8 @@ pub(crate) fn as_it_turned_out(result: ToolResult, ledger: &str, side_effect: &s
 
 #[async_trait]
 impl RunStore for EngineStore {
-    async fn claim(
-        &self,
-        server: Uuid,
-        limit: usize,
-        lease_for: Duration,
-        pressing: bool,
-    ) -> Result<Vec<Claimed>> {
-        self.store.claim(server, limit, lease_for, pressing).await
+    async fn claim(&self, server: Uuid, room: &Room<'_>, lease_for: Duration) -> Result<Vec<Claimed>> {
+        self.store.claim(server, room, lease_for).await
     }
 
     async fn reclaim(
@@ -134,6 +128,10 @@ impl RunStore for EngineStore {
         self.store.tenant(tenant_id).await?.provider_open(name).await
     }
 
+    async fn artifacts_kept(&self, lease: Lease) -> Result<ArtifactsKept> {
+        self.store.tenant(lease.tenant_id).await?.artifacts_kept(lease.run_id).await
+    }
+
     async fn artifacts(
         &self,
         tenant_id: TenantId,
@@ -173,6 +171,13 @@ impl RunStore for EngineStore {
         input_hash: &str,
     ) -> Result<Option<std::result::Result<KeyHolder, ()>>> {
         self.store.tenant(lease.tenant_id).await?.effect_find(lease.run_id.0, tool_name, input_hash).await
+    }
+
+    async fn take_allowance(&self, lease: Lease, wanted: AllowanceWanted) -> Result<Allowance> {
+        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        let allowance = tx.allowance_take(lease, wanted).await?;
+        tx.commit().await?;
+        Ok(allowance)
     }
 
     async fn take_place(&self, lease: Lease, wanted: &PlaceWanted) -> Result<Placed> {

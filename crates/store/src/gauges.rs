@@ -50,7 +50,7 @@ impl SystemTx {
                    (SELECT count(*) FROM run_queue WHERE lease_owner IS NULL AND wake_at <= now()) AS "count!",
                    (SELECT q.wake_at FROM (
                         SELECT q.* FROM run_queue q
-                        JOIN tenants t ON t.tenant_id = q.tenant_id
+                        JOIN tenants t ON t.tenant_id = q.tenant_id AND t.suspended_at IS NULL
                         LEFT JOIN held h ON h.tenant_id = q.tenant_id
                         WHERE q.lease_owner IS NULL AND q.wake_at <= now()
                           AND (t.max_concurrent_runs IS NULL OR coalesce(h.places, 0) < t.max_concurrent_runs)

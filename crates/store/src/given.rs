@@ -13,11 +13,17 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::commit::message_row;
+use crate::counts::{Counted, Full};
 use crate::error::{as_json, store_error};
 use crate::tx::TenantTx;
 
-/// A content that can't be taken: its place among those given, and what is wrong, with a pointer from the content on.
-pub(crate) type Misfit = (usize, FieldError);
+/// Why contents can't be taken.
+pub(crate) enum Misfit {
+    /// The place of one among those given, and what is wrong with it, with a pointer from the content on.
+    Content(usize, FieldError),
+    /// There is no room for what they bring.
+    Full(Full),
+}
 
 /// What comes with a request, to be kept: each thing once, however often it is sent.
 #[derive(Default)]
@@ -76,10 +82,19 @@ impl TenantTx {
                 let kept = wanted.get(&place).and_then(|id| referred.get(id));
                 match part.stored(kept, |attachment, data| brought.put(attachment, data)) {
                     Ok(part) => parts.push(part),
-                    Err(fault) => return Ok(Err((index, fault.under(&format!("/{place}"))))),
+                    Err(fault) => {
+                        return Ok(Err(Misfit::Content(index, fault.under(&format!("/{place}")))));
+                    }
                 }
             }
             all.push(parts);
+        }
+        let more: usize = brought.new.iter().map(|new| new.content.len()).sum();
+        if more > 0
+            && let Err(full) =
+                self.room_for(Counted::ArtifactBytes, i64::try_from(more).unwrap_or(i64::MAX)).await?
+        {
+            return Ok(Err(Misfit::Full(full)));
         }
         self.brought_insert(run_id, &brought.new).await?;
         Ok(Ok(all))

@@ -15,6 +15,7 @@ use answerable_core::trace::TraceContext;
 use uuid::Uuid;
 
 use crate::Result;
+use crate::counts::Counted;
 use crate::error::{as_json, store_error};
 use crate::run_change::{Changer, below};
 use crate::runs::{NewRun, OnBusy, Origin, OriginKind, RunRefused};
@@ -185,6 +186,9 @@ impl TenantTx {
         // What it changes is its own; effects that it takes from the ledger are in what it begins with.
         if let (Ok(()), Some(files)) = (&stored, files) {
             self.workspace_copy(facts.workspace_id, files).await?;
+            if let Err(full) = self.room_for(Counted::WorkspaceBytes, 0).await? {
+                return Ok(Err(HeirRefused::Run(RunRefused::Full(full))));
+            }
         }
         Ok(stored)
     }
@@ -265,6 +269,7 @@ fn heir(
         deadline: None,
         concurrency_key: base.concurrency_key.clone(),
         origin: Some(origin),
+        schedule: None,
         depth: 0,
         // What it stands on had the same agent.
         needs: 0,

@@ -1,8 +1,8 @@
-//! Keys of tenants: made and taken back by the operator, looked up at every request.
+//! Keys of tenants: made, rotated and taken back by the operator, looked up at every request.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod lookup;
+mod rotate;
 
-use answerable_core::Millis;
 use answerable_core::audit::Action;
 use answerable_core::id::{KeyId, TenantId};
 use chrono::{DateTime, Utc};
@@ -13,25 +13,10 @@ use answerable_ports::Signal;
 
 use crate::error::store_error;
 use crate::tenants::tenant_hold;
-use crate::tx::{SystemTx, TenantTx};
+use crate::tx::SystemTx;
 use crate::{Result, StoreError};
-
-/// What a request's key says of who asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyFacts {
-    /// The tenant.
-    pub tenant_id: TenantId,
-    /// The key.
-    pub key_id: KeyId,
-    /// SHA-256 of its secret.
-    pub secret_hash: Vec<u8>,
-    /// Its scopes.
-    pub scopes: Vec<String>,
-    /// It is good until then.
-    pub expires_at: Option<DateTime<Utc>>,
-    /// The tenant's quota of requests.
-    pub max_requests_per_minute: Option<u64>,
-}
+pub use lookup::{KeyFacts, PreviousSecret};
+pub use rotate::KeyRotated;
 
 /// A key without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +31,16 @@ pub struct KeyRow {
     pub expires_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
+    /// When it was used last, to about a minute.
+    pub last_used_at: Option<DateTime<Utc>>,
+    /// When it was taken back.
+    pub revoked_at: Option<DateTime<Utc>>,
+    /// When it got the secret that it has.
+    pub rotated_at: Option<DateTime<Utc>>,
+    /// Until when the secret before is good.
+    pub previous_until: Option<DateTime<Utc>>,
+    /// When that one was used last, to about a minute.
+    pub previous_used_at: Option<DateTime<Utc>>,
 }
 
 /// A key to be stored.
@@ -64,43 +59,6 @@ pub struct NewKey {
 }
 
 impl SystemTx {
-    /// What is known of a key that was not taken back.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn key_find(&mut self, key: KeyId) -> Result<Option<KeyFacts>> {
-        let row = sqlx::query!(
-            r#"SELECT k.tenant_id, k.key_id, k.secret_hash, k.scopes, k.expires_at,
-                   (t.quotas ->> 'max_requests_per_minute')::bigint AS max_requests
-               FROM api_keys k JOIN tenants t USING (tenant_id)
-               WHERE k.key_id = $1 AND k.revoked_at IS NULL"#,
-            key.0,
-        )
-        .fetch_optional(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(row.map(|row| KeyFacts {
-            tenant_id: TenantId(row.tenant_id),
-            key_id: KeyId(row.key_id),
-            secret_hash: row.secret_hash,
-            scopes: row.scopes,
-            expires_at: row.expires_at,
-            max_requests_per_minute: row.max_requests.and_then(|max| u64::try_from(max).ok()),
-        }))
-    }
-
-    /// Notes that a key is in use.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn key_touch(&mut self, key: KeyId) -> Result<()> {
-        sqlx::query!("UPDATE api_keys SET last_used_at = now() WHERE key_id = $1", key.0)
-            .execute(self.conn())
-            .await
-            .map_err(store_error)?;
-        Ok(())
-    }
-
     /// Stores a tenant's key; `None`: there is no such tenant.
     ///
     /// # Errors
@@ -113,7 +71,8 @@ impl SystemTx {
             KeyRow,
             "INSERT INTO api_keys (tenant_id, key_id, name, secret_hash, scopes, expires_at)
              VALUES ($1, $2, $3, $4, $5, $6)
-             RETURNING key_id, name, scopes, expires_at, created_at",
+             RETURNING key_id, name, scopes, expires_at, created_at, last_used_at, revoked_at, rotated_at, previous_until,
+                 previous_used_at",
             tenant.0,
             key.key_id.0,
             key.name,
@@ -129,13 +88,15 @@ impl SystemTx {
         Ok(Some(row))
     }
 
-    /// A tenant's keys that were not taken back, newest first, of ids before `before`; `None`: there is no such tenant.
+    /// A tenant's keys, newest first, of ids before `before`, without those that were taken back unless they are wanted;
+    /// `None`: there is no such tenant.
     ///
     /// # Errors
     /// The database is away.
     pub async fn key_list(
         &mut self,
         tenant: TenantId,
+        with_revoked: bool,
         before: Option<Uuid>,
         limit: i64,
     ) -> Result<Option<Vec<KeyRow>>> {
@@ -144,16 +105,36 @@ impl SystemTx {
         }
         let rows = sqlx::query_as!(
             KeyRow,
-            "SELECT key_id, name, scopes, expires_at, created_at FROM api_keys
-             WHERE tenant_id = $1 AND revoked_at IS NULL AND ($2::uuid IS NULL OR key_id < $2)
+            "SELECT key_id, name, scopes, expires_at, created_at, last_used_at, revoked_at, rotated_at, previous_until,
+                 previous_used_at FROM api_keys
+             WHERE tenant_id = $1 AND ($4 OR revoked_at IS NULL) AND ($2::uuid IS NULL OR key_id < $2)
              ORDER BY key_id DESC LIMIT $3",
             tenant.0,
             before,
             limit,
+            with_revoked,
         )
         .fetch_all(self.conn())
         .await;
         rows.map(Some).map_err(store_error)
+    }
+
+    /// A key of the tenant's, also one that was taken back.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn key_fetch(&mut self, tenant: TenantId, key: KeyId) -> Result<Option<KeyRow>> {
+        sqlx::query_as!(
+            KeyRow,
+            "SELECT key_id, name, scopes, expires_at, created_at, last_used_at, revoked_at, rotated_at, previous_until,
+                 previous_used_at FROM api_keys
+             WHERE tenant_id = $1 AND key_id = $2",
+            tenant.0,
+            key.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)
     }
 
     /// Takes a key back; `false`: the tenant has no such key. Again is as once.
@@ -178,51 +159,9 @@ impl SystemTx {
         .fetch_optional(self.conn())
         .await
         .map_err(store_error)?;
-        let Some(name) = revoked else { return self.key_exists(tenant, key).await };
+        let Some(name) = revoked else { return Ok(self.key_fetch(tenant, key).await?.is_some()) };
         self.act_on(tenant, Action::KeyRevoke, key, json!({"name": name}));
         self.announce(Signal::Keys);
         Ok(true)
-    }
-
-    async fn key_exists(&mut self, tenant: TenantId, key: KeyId) -> Result<bool> {
-        sqlx::query_scalar!(
-            r#"SELECT EXISTS (SELECT FROM api_keys WHERE tenant_id = $1 AND key_id = $2) AS "exists!""#,
-            tenant.0,
-            key.0,
-        )
-        .fetch_one(self.conn())
-        .await
-        .map_err(store_error)
-    }
-}
-
-impl TenantTx {
-    /// Those of the keys that are the tenant's own and good at this moment.
-    pub(crate) async fn keys_valid(&mut self, keys: impl Iterator<Item = KeyId>) -> Result<BTreeSet<KeyId>> {
-        Ok(self.keys_valid_until(keys).await?.into_keys().collect())
-    }
-
-    /// The same, and when they expire.
-    pub(crate) async fn keys_valid_until(
-        &mut self,
-        keys: impl Iterator<Item = KeyId>,
-    ) -> Result<BTreeMap<KeyId, Option<Millis>>> {
-        let keys: Vec<Uuid> = keys.map(|key| key.0).collect();
-        if keys.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let tenant = self.tenant();
-        let valid = sqlx::query!(
-            "SELECT key_id, expires_at FROM api_keys
-             WHERE tenant_id = $1 AND key_id = ANY($2) AND revoked_at IS NULL
-               AND (expires_at IS NULL OR expires_at > clock_timestamp())",
-            tenant,
-            &keys,
-        )
-        .fetch_all(self.conn())
-        .await
-        .map_err(store_error)?;
-        let until = |at: DateTime<Utc>| at.timestamp_millis();
-        Ok(valid.into_iter().map(|row| (KeyId(row.key_id), row.expires_at.map(until))).collect())
     }
 }

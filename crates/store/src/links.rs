@@ -37,32 +37,30 @@ pub(crate) fn decision_url(
 
 /// `EXPIRES.MAC`, the moment in the clear.
 fn token(sealer: &Sealer, approval: ApprovalId, input_hash: &str, expires_at: Millis) -> String {
-    let mac = mac(sealer, approval, input_hash, expires_at).finalize().into_bytes();
+    let mac = mac(sealer.link_key(), approval, input_hash, expires_at).finalize().into_bytes();
     format!("{expires_at}.{}", URL_SAFE_NO_PAD.encode(mac))
 }
 
-fn mac(sealer: &Sealer, approval: ApprovalId, input_hash: &str, expires_at: Millis) -> Hmac<Sha256> {
+fn mac(key: &[u8; 32], approval: ApprovalId, input_hash: &str, expires_at: Millis) -> Hmac<Sha256> {
     // HMAC fills a short key up with zeros; so does this.
-    let mut key = [0_u8; 64];
-    key[..32].copy_from_slice(sealer.link_key());
-    let mut mac = Hmac::<Sha256>::new(&key.into());
+    let mut filled = [0_u8; 64];
+    filled[..32].copy_from_slice(key);
+    let mut mac = Hmac::<Sha256>::new(&filled.into());
     mac.update(format!("{approval}|{input_hash}|{expires_at}").as_bytes());
     mac
 }
 
-/// Looks at a token in constant time.
+/// Looks at a token in constant time, under every configured key.
 pub(crate) fn verify(sealer: &Sealer, approval: ApprovalId, input_hash: &str, token: &str) -> LinkState {
     let read = token.split_once('.').and_then(|(expires, signature)| {
         Some((expires.parse::<Millis>().ok()?, expires, URL_SAFE_NO_PAD.decode(signature).ok()?))
     });
-    match read {
-        Some((expires_at, written, signature))
-            if expires_at.to_string() == written
-                && mac(sealer, approval, input_hash, expires_at).verify_slice(&signature).is_ok() =>
-        {
-            LinkState::Valid { expires_at }
-        }
-        _ => LinkState::Forged,
+    let Some((expires_at, written, signature)) = read else { return LinkState::Forged };
+    let signs = |key| mac(key, approval, input_hash, expires_at).verify_slice(&signature).is_ok();
+    if expires_at.to_string() == written && sealer.link_keys().any(signs) {
+        LinkState::Valid { expires_at }
+    } else {
+        LinkState::Forged
     }
 }
 
@@ -80,6 +78,10 @@ mod tests {
         assert_eq!(verify(&sealer, other, "sha256:ab", &good), LinkState::Forged);
         assert_eq!(verify(&sealer, id, "sha256:ac", &good), LinkState::Forged);
         assert_eq!(verify(&Sealer::new(&[8; 32]), id, "sha256:ab", &good), LinkState::Forged);
+        let valid = LinkState::Valid { expires_at: 1000 };
+        for (key, others) in [([8; 32], vec![&[7; 32]]), ([7; 32], vec![&[8; 32]])] {
+            assert_eq!(verify(&Sealer::with_others(&key, &others), id, "sha256:ab", &good), valid);
+        }
         for odd in [
             format!("{good}0"),
             format!("{good}x"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use answerable_core::Millis;
 use answerable_core::agent::AgentSpec;
 use answerable_core::id::{CallId, MessageId, WorkspaceId};
 use answerable_core::message::{Message, MessageCall, Part, Role, Summary};
@@ -9,6 +10,7 @@ use answerable_core::permission::Grant;
 use answerable_core::run::{RunState, STATE_VERSION};
 use answerable_ports::commit::{Inbound, InboundBody};
 use answerable_ports::{Lease, LoadedRun, StoreError};
+use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -43,6 +45,7 @@ impl TenantTx {
         let Some(row) = row else { return Ok(None) };
         let state = read_state(row.state)?;
         let step = i32::try_from(state.step).unwrap_or(i32::MAX);
+        let rested = self.suspensions_after(state.clock.since).await?;
         let hangs = Hangs {
             run: lease.run_id,
             agent: row.agent_id.zip(row.agent_version),
@@ -68,6 +71,7 @@ impl TenantTx {
             trace_id: row.trace_id,
             frame: hangs.frame(lease.tenant_id),
             known_inbox: row.inbox_seq,
+            rested,
         }))
     }
 
@@ -101,6 +105,22 @@ impl TenantTx {
         .await
         .map_err(store_error)?;
         rows.into_iter().map(Message::try_from).collect()
+    }
+
+    /// From when until when the tenant was suspended, as far as that ended after `since`.
+    async fn suspensions_after(&mut self, since: Option<Millis>) -> Result<Vec<(Millis, Millis)>> {
+        let Some(since) = since else { return Ok(Vec::new()) };
+        let rows = sqlx::query!(
+            "SELECT began_at, until FROM suspensions WHERE tenant_id = $1 AND until > to_timestamp($2::bigint / 1000.0)
+             ORDER BY until",
+            self.tenant(),
+            since,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        let millis = |at: DateTime<Utc>| at.timestamp_millis();
+        Ok(rows.into_iter().map(|row| (millis(row.began_at), millis(row.until))).collect())
     }
 
     async fn call_inputs(&mut self, run: Uuid, step: i32) -> Result<BTreeMap<CallId, Value>> {

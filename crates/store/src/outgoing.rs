@@ -93,7 +93,8 @@ impl Store {
                    SELECT w.tenant_id, w.webhook_id, w.failed_at, coalesce(out.tries, 0) AS tries,
                        CASE WHEN w.answers_since IS NOT NULL THEN 0 WHEN w.failing_since IS NULL THEN 1 ELSE 2 END AS health,
                        w.disabled_at IS NULL AND (w.resting_until IS NULL OR w.resting_until <= now()) AS hears
-                   FROM webhooks w LEFT JOIN out ON out.tenant_id = w.tenant_id AND out.webhook_id = w.webhook_id
+                   FROM webhooks w JOIN tenants t ON t.tenant_id = w.tenant_id AND t.suspended_at IS NULL
+                   LEFT JOIN out ON out.tenant_id = w.tenant_id AND out.webhook_id = w.webhook_id
                ), busy AS MATERIALIZED (
                    SELECT tenant_id, health, sum(tries) AS tries FROM endpoints WHERE tries > 0 GROUP BY tenant_id, health
                ), due AS MATERIALIZED (

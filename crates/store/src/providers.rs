@@ -134,7 +134,7 @@ impl TenantTx {
     pub async fn provider_put(&mut self, name: &str, put: &ProviderPut) -> Result<ProviderRow> {
         let api_key = match &put.api_key {
             Some(key) => key.as_ref().map(|key| key.expose_secret().to_owned()),
-            None => self.provider_sealed(name).await?.api_key,
+            None => self.provider_sealed(name).await?.0.api_key,
         };
         let headers = put
             .headers
@@ -196,7 +196,7 @@ impl TenantTx {
     /// The database is away, or the provider can't be opened.
     pub async fn provider_open(&mut self, name: &str) -> Result<Option<ModelTarget>> {
         let Some(row) = self.provider_fetch(name).await? else { return Ok(None) };
-        let sealed = self.provider_sealed(name).await?;
+        let (sealed, day_limited) = self.provider_sealed(name).await?;
         Ok(Some(ModelTarget {
             tenant_id: self.tenant(),
             name: row.name,
@@ -211,24 +211,29 @@ impl TenantTx {
             prices: decode::<Prices>(row.prices, "price list")?,
             options: decode(row.options, "list of options")?,
             script: decode(row.script, "script")?,
+            day_limited,
         }))
     }
 
-    /// What is sealed of a provider; nothing where there is none.
-    async fn provider_sealed(&mut self, name: &str) -> Result<Sealed> {
-        let row = sqlx::query_scalar!(
-            "SELECT sealed FROM providers WHERE tenant_id = $1 AND name = $2",
+    /// What is sealed of a provider, nothing where there is none; and whether its tenant has a quota of the day.
+    async fn provider_sealed(&mut self, name: &str) -> Result<(Sealed, bool)> {
+        let row = sqlx::query!(
+            r#"SELECT sealed, (SELECT quotas ?| '{max_tokens_per_day,max_cost_microusd_per_day}' FROM tenants t
+                   WHERE t.tenant_id = p.tenant_id) AS "day_limited!"
+               FROM providers p WHERE tenant_id = $1 AND name = $2"#,
             self.tenant(),
             name,
         )
         .fetch_optional(self.conn())
         .await
         .map_err(store_error)?;
-        let Some(bytes) = row.flatten() else { return Ok(Sealed::default()) };
+        let Some(row) = row else { return Ok((Sealed::default(), false)) };
+        let Some(bytes) = row.sealed else { return Ok((Sealed::default(), row.day_limited)) };
         let place = place(self.tenant_id, "provider", name, None);
         let text = self.sealer.open(&place, &bytes).map_err(|error| StoreError::Broken(error.to_string()))?;
-        serde_json::from_str(text.expose_secret())
-            .map_err(|_| StoreError::Broken("a provider's sealed part can't be read".into()))
+        let sealed = serde_json::from_str(text.expose_secret())
+            .map_err(|_| StoreError::Broken("a provider's sealed part can't be read".into()))?;
+        Ok((sealed, row.day_limited))
     }
 
     fn provider_seal(&self, name: &str, sealed: &Sealed) -> Result<SealedBytes> {

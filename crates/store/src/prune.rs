@@ -74,6 +74,7 @@ impl Store {
         let (count, more) = often(batches, || self.answers_forget()).await?;
         (gone.idempotency_keys, gone.more) = (count, more);
         gone.more |= self.deliveries_end(batches).await?;
+        gone.more |= self.usage_sum_up(batches).await?;
         let (count, more) = often(batches, || self.deliveries_forget(keep.journal())).await?;
         (gone.deliveries, gone.more) = (count, gone.more | more);
         // Runs that can't go keep nothing else from going.
@@ -93,6 +94,16 @@ impl Store {
     async fn deliveries_end(&self, batches: u32) -> Result<bool> {
         for _ in 0..batches {
             if self.deliveries_end_overdue().await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sums up days that are over; whether there may be more.
+    async fn usage_sum_up(&self, batches: u32) -> Result<bool> {
+        for _ in 0..batches {
+            if self.days_fold().await? {
                 return Ok(false);
             }
         }

@@ -15,7 +15,9 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::Result;
+use crate::counts::Full;
 use crate::error::store_error;
+use crate::given::Misfit;
 use crate::inbox::MAX_WAITING;
 use crate::load::decode;
 use crate::run_view::with_patches;
@@ -55,6 +57,8 @@ pub enum ChangeRefused {
     Invalid(Vec<FieldError>),
     /// Too much waits for it already.
     InboxFull,
+    /// The tenant has as much as it may have.
+    Full(Full),
 }
 
 /// A change, or why there is none.
@@ -204,7 +208,10 @@ impl TenantTx {
         }
         let parts = match self.parts_keep(run_id, &[content]).await? {
             Ok(parts) => parts.concat(),
-            Err((_, fault)) => return Ok(Err(ChangeRefused::Invalid(vec![fault.under("/content")]))),
+            Err(Misfit::Content(_, fault)) => {
+                return Ok(Err(ChangeRefused::Invalid(vec![fault.under("/content")])));
+            }
+            Err(Misfit::Full(full)) => return Ok(Err(ChangeRefused::Full(full))),
         };
         let text = Message::text(MessageId(Uuid::now_v7()), 0, Role::User, &content.text);
         let message = Message { parts, pinned, ..text };

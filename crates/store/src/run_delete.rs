@@ -1,5 +1,5 @@
-//! Deleting runs with all that belongs to them. Two things outlive a run, without saying which it was: what it used, for
-//! the bill, and which business keys it took, so that nothing is sent twice.
+//! Deleting runs with all that belongs to them. Two things outlive a run, without saying which it was: what it used, which
+//! stands in sums of its days, and which business keys it took, so that nothing is sent twice.
 
 use answerable_core::audit::Action;
 use answerable_core::id::RunId;
@@ -135,7 +135,6 @@ impl TenantTx {
 
     /// Deletes runs that have ended and are locked.
     async fn runs_take_away(&mut self, runs: &[Uuid]) -> Result<()> {
-        self.usage_keep(runs).await?;
         self.entries_keep(runs).await?;
         let relied_on = self.entries_relied_on(runs).await?;
         self.requests_forget(runs).await?;
@@ -147,6 +146,12 @@ impl TenantTx {
             sqlx::query!("DELETE FROM deliveries WHERE tenant_id = $1 AND run_id = ANY($2)", tenant, runs),
             sqlx::query!(
                 "DELETE FROM grants WHERE tenant_id = $1 AND scope = 'run' AND scope_id = ANY($2)",
+                tenant,
+                runs
+            ),
+            // That it was started stays known.
+            sqlx::query!(
+                "UPDATE schedule_firings SET run_id = NULL WHERE tenant_id = $1 AND run_id = ANY($2)",
                 tenant,
                 runs
             ),

@@ -1,6 +1,6 @@
 //! Lists of runs.
 
-use answerable_core::id::{AgentId, ThreadId};
+use answerable_core::id::{AgentId, ScheduleId, ThreadId};
 use serde_json::Value;
 
 use crate::Result;
@@ -17,6 +17,8 @@ pub struct RunFilter {
     pub agent_id: Option<AgentId>,
     /// In this thread.
     pub thread_id: Option<ThreadId>,
+    /// Of this schedule.
+    pub schedule_id: Option<ScheduleId>,
     /// With these values: an object of strings.
     pub metadata: Option<Value>,
 }
@@ -41,7 +43,7 @@ impl TenantTx {
             "SELECT run_id, ord FROM runs
              WHERE tenant_id = $1 AND ($2::text IS NULL OR status = $2) AND ($3::uuid IS NULL OR agent_id = $3)
                  AND ($4::uuid IS NULL OR thread_id = $4) AND ($5::jsonb IS NULL OR metadata @> $5)
-                 AND ($6::bigint IS NULL OR ord < $6)
+                 AND ($6::bigint IS NULL OR ord < $6) AND ($8::uuid IS NULL OR schedule_id = $8)
              ORDER BY ord DESC LIMIT $7",
             tenant,
             filter.status,
@@ -50,6 +52,7 @@ impl TenantTx {
             filter.metadata,
             before,
             limit + 1,
+            filter.schedule_id.map(|id| id.0),
         )
         .fetch_all(self.conn())
         .await

@@ -45,6 +45,10 @@ pub struct RunRecord {
     pub deadline: Option<DateTime<Utc>>,
     /// Of the runs with this key one works at a time.
     pub concurrency_key: Option<String>,
+    /// The schedule that it is of.
+    pub schedule_id: Option<Uuid>,
+    /// When that was due.
+    pub due_at: Option<DateTime<Utc>>,
     /// Status.
     pub status: String,
     /// Why it ended.
@@ -93,6 +97,8 @@ struct ViewRow {
     not_before: Option<DateTime<Utc>>,
     deadline: Option<DateTime<Utc>>,
     concurrency_key: Option<String>,
+    schedule_id: Option<Uuid>,
+    due_at: Option<DateTime<Utc>>,
     status: String,
     stop_reason: Option<String>,
     final_answer: Option<String>,
@@ -133,6 +139,8 @@ impl TryFrom<ViewRow> for RunRecord {
             not_before: row.not_before,
             deadline: row.deadline,
             concurrency_key: row.concurrency_key,
+            schedule_id: row.schedule_id,
+            due_at: row.due_at,
             status: row.status,
             stop_reason: row.stop_reason,
             final_answer: row.final_answer,
@@ -182,7 +190,7 @@ impl TenantTx {
         let rows = sqlx::query_as!(
             ViewRow,
             r#"SELECT r.run_id, r.ord, r.agent_id, r.agent_version, r.thread_id, r.workspace_id, r.policy, r.metadata, r.trace_id,
-                   r.priority, r.not_before, r.deadline, r.concurrency_key, r.status, r.stop_reason, r.final_answer, r.error,
+                   r.priority, r.not_before, r.deadline, r.concurrency_key, r.schedule_id, r.due_at, r.status, r.stop_reason, r.final_answer, r.error,
                    r.created_at, r.started_at, r.finished_at, s.state, clock_timestamp() AS "at!",
                    (SELECT json_agg(i.body -> 'Budget' -> 'patch' ORDER BY i.number) FROM inbox i
                     WHERE i.tenant_id = r.tenant_id AND i.run_id = r.run_id AND (i.body -> 'Budget') IS NOT NULL

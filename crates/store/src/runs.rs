@@ -5,7 +5,7 @@ use std::time::Duration;
 use answerable_core::FieldError;
 use answerable_core::audit::Action;
 use answerable_core::budget::Budgets;
-use answerable_core::id::{AgentId, MessageId, RunId, ThreadId};
+use answerable_core::id::{AgentId, MessageId, RunId, ScheduleId, ThreadId};
 use answerable_core::input::{Content, InputMessage};
 use answerable_core::message::Message;
 use answerable_core::permission::VERSION_OF_RUN_POLICIES;
@@ -15,10 +15,13 @@ use answerable_ports::Signal;
 use answerable_ports::commit::InboundBody;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::Result;
+use crate::counts::Full;
 use crate::error::{as_json, store_error};
+use crate::given::Misfit;
 use crate::outbox::{self, RunFacts};
 use crate::tx::TenantTx;
 
@@ -63,6 +66,8 @@ pub struct NewRun {
     pub origin: Option<Origin>,
     /// Runs above it, each of which called the next; the last called it.
     pub depth: u32,
+    /// The schedule that it is of, and when it was due.
+    pub schedule: Option<(ScheduleId, DateTime<Utc>)>,
     /// What servers must understand to work on it ([`answerable_core::run::version_of`] its agent).
     pub needs: u16,
 }
@@ -155,6 +160,8 @@ pub enum RunRefused {
     TokensUsedUp(Duration),
     /// The tenant's money of the day is used up; there is new money after this time.
     MoneyUsedUp(Duration),
+    /// The tenant has as much as it may have.
+    Full(Full),
 }
 
 impl TenantTx {
@@ -189,6 +196,21 @@ impl TenantTx {
         Ok(Ok(state))
     }
 
+    /// Whether such a run could be accepted as far as it goes by what it is, whatever the quotas say and whoever is busy. What
+    /// this writes must be undone.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn run_try(&mut self, new: &NewRun) -> Result<std::result::Result<(), RunRefused>> {
+        if let Some(thread) = new.thread_id
+            && self.thread_fetch(thread).await?.is_none()
+        {
+            return Ok(Err(RunRefused::UnknownThread));
+        }
+        let (now, state) = self.run_insert(new, Uuid::now_v7()).await?;
+        self.input_insert(new, now, &state).await
+    }
+
     /// Locks the thread, so that the order of its runs is the order in which they were asked for. Gives its workspace.
     async fn thread_take(
         &mut self,
@@ -201,8 +223,9 @@ impl TenantTx {
             return Ok(Ok(workspace));
         }
         let tenant = self.tenant();
+        // In their order: whoever ends one of them goes on to the row of the next.
         let open = sqlx::query_scalar!(
-            "SELECT run_id FROM run_queue WHERE tenant_id = $1 AND thread_id = $2 AND NOT ended ORDER BY run_id",
+            "SELECT run_id FROM run_queue WHERE tenant_id = $1 AND thread_id = $2 AND NOT ended ORDER BY ord",
             tenant,
             thread.0,
         )
@@ -219,8 +242,7 @@ impl TenantTx {
     }
 
     async fn concurrency_key_lock(&mut self, key: &str) -> Result<()> {
-        let named = format!("{} {key}", self.tenant());
-        sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", named)
+        sqlx::query!("SELECT pg_advisory_xact_lock($1)", key_lock(self.tenant(), key))
             .execute(self.conn())
             .await
             .map_err(store_error)?;
@@ -248,9 +270,10 @@ impl TenantTx {
             "WITH made AS (
                  INSERT INTO runs (tenant_id, run_id, agent_id, agent_version, spec_hash, thread_id, workspace_id, context,
                      metadata, budgets, trace_id, created_by, priority, not_before, deadline, concurrency_key, created_at,
-                     origin_kind, origin_run_id, origin_step, lineage_length, trace_parent, trace_link, creators, policy)
+                     origin_kind, origin_run_id, origin_step, lineage_length, trace_parent, trace_link, creators, policy,
+                     schedule_id, due_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9, $10::text::json, $11, $12, $13, $14, $15, $16, $17,
-                     $22, $23, $24, $25, $27, $28, $29, $30::text::json)
+                     $22, $23, $24, $25, $27, $28, $29, $30::text::json, $31, $32)
                  RETURNING ord
              ), stated AS (
                  INSERT INTO run_states (tenant_id, run_id, event_seq, state) VALUES ($1, $2, 1, $18::text::json)
@@ -290,6 +313,8 @@ impl TenantTx {
             new.trace.link.as_ref().map(SpanLink::traceparent),
             &new.creators,
             new.policy.as_ref().map(as_json).transpose()?,
+            new.schedule.map(|(id, _)| id.0),
+            new.schedule.map(|(_, due_at)| due_at),
         )
         .execute(self.conn())
         .await
@@ -307,9 +332,10 @@ impl TenantTx {
         let contents: Vec<&Content> = new.messages.iter().map(|message| &message.content).collect();
         let parts = match self.parts_keep(new.run_id, &contents).await? {
             Ok(parts) => parts,
-            Err((message, fault)) => {
+            Err(Misfit::Content(message, fault)) => {
                 return Ok(Err(RunRefused::Input(fault.under(&format!("/{message}/content")))));
             }
+            Err(Misfit::Full(full)) => return Ok(Err(RunRefused::Full(full))),
         };
         let first = state.next_message - new.messages.len() as u64;
         let given = new.messages.iter().zip(parts).zip(first..).map(|((message, parts), seq)| Message {
@@ -360,5 +386,28 @@ impl TenantTx {
             self.act(Action::RunCancel, run_id, json!({}));
         }
         Ok(true)
+    }
+}
+
+/// What runs of a tenant with the same key are ordered by. All locks of this kind share one space of numbers, those of
+/// claiming among them, and tenants choose their keys: so the number is one that nobody can aim at.
+fn key_lock(tenant: Uuid, key: &str) -> i64 {
+    let hash =
+        Sha256::new().chain_update("concurrency key\0").chain_update(tenant).chain_update(key).finalize();
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash[..8]);
+    i64::from_be_bytes(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_tenants_have_locks_of_their_own() {
+        let (own, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        assert_eq!(key_lock(own, "a"), key_lock(own, "a"));
+        let locks = [key_lock(own, "a"), key_lock(own, "b"), key_lock(other, "a"), key_lock(other, "b")];
+        assert!((1..4).all(|at| !locks[..at].contains(&locks[at])), "{locks:?}");
     }
 }

@@ -194,3 +194,26 @@ async fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
     })
     .await
 }
+
+#[tokio::test]
+async fn a_transactions_tenant_and_role_end_with_it() {
+    let database = TestDatabase::create().await.expect("a database");
+    let options = ConnectOptions { url: database.url.clone(), max_connections: 1, prepared_statements: true };
+    let store = Store::connect(&options, Sealer::new(&[7; 32]), Signals::new().0).expect("a store");
+    let who = "SELECT current_user || ' ' || coalesce(current_setting('app.tenant', true), '')";
+    let now =
+        || async { sqlx::query_scalar::<_, String>(who).fetch_one(store.pool()).await.expect("a name") };
+    let connected = now().await;
+    let tenant = TenantId(uuid::Uuid::from_u128(7));
+    for commits in [true, false] {
+        let mut tx = store.tenant(tenant).await.expect("tx");
+        let within: String = sqlx::query_scalar(who).fetch_one(tx.conn()).await.expect("a name");
+        assert_eq!(within, format!("answerable_app {}", tenant.0));
+        if commits {
+            tx.commit().await.expect("committed");
+        } else {
+            drop(tx);
+        }
+        assert_eq!(now().await.trim(), connected.trim(), "commits: {commits}");
+    }
+}

@@ -23,8 +23,21 @@ pub struct TenantRow {
     pub quotas: Value,
     /// Its runs stand in their callers' traces; else beside them, with a link.
     pub trust_traceparent: bool,
+    /// It is served nothing and worked on nothing since then.
+    pub suspended_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
+}
+
+/// What every request must know of its tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantFacts {
+    /// The tenant.
+    pub tenant_id: TenantId,
+    /// It is served nothing.
+    pub suspended: bool,
+    /// Its quota of requests.
+    pub max_requests_per_minute: Option<u64>,
 }
 
 impl TenantRow {
@@ -49,7 +62,7 @@ impl SystemTx {
             TenantRow,
             "INSERT INTO tenants (tenant_id, name, quotas, trust_traceparent)
              VALUES ($1, $2, jsonb_strip_nulls($3), $4)
-             RETURNING tenant_id, name, quotas, trust_traceparent, created_at",
+             RETURNING tenant_id, name, quotas, trust_traceparent, suspended_at, created_at",
             Uuid::now_v7(),
             name,
             Value::Object(quotas.clone()),
@@ -70,7 +83,7 @@ impl SystemTx {
     pub async fn tenant_list(&mut self, before: Option<Uuid>, limit: i64) -> Result<Vec<TenantRow>> {
         sqlx::query_as!(
             TenantRow,
-            "SELECT tenant_id, name, quotas, trust_traceparent, created_at FROM tenants
+            "SELECT tenant_id, name, quotas, trust_traceparent, suspended_at, created_at FROM tenants
              WHERE $1::uuid IS NULL OR tenant_id < $1 ORDER BY tenant_id DESC LIMIT $2",
             before,
             limit,
@@ -87,12 +100,33 @@ impl SystemTx {
     pub async fn tenant_fetch(&mut self, tenant: TenantId) -> Result<Option<TenantRow>> {
         sqlx::query_as!(
             TenantRow,
-            "SELECT tenant_id, name, quotas, trust_traceparent, created_at FROM tenants WHERE tenant_id = $1",
+            "SELECT tenant_id, name, quotas, trust_traceparent, suspended_at, created_at FROM tenants WHERE tenant_id = $1",
             tenant.0,
         )
         .fetch_optional(self.conn())
         .await
         .map_err(store_error)
+    }
+
+    /// What every request must know of a tenant; `None`: there is no such tenant.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn tenant_facts(&mut self, tenant: TenantId) -> Result<Option<TenantFacts>> {
+        let row = sqlx::query!(
+            r#"SELECT suspended_at IS NOT NULL AS "suspended!",
+                   (quotas ->> 'max_requests_per_minute')::bigint AS max_requests
+               FROM tenants WHERE tenant_id = $1"#,
+            tenant.0,
+        )
+        .fetch_optional(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(row.map(|row| TenantFacts {
+            tenant_id: tenant,
+            suspended: row.suspended,
+            max_requests_per_minute: row.max_requests.and_then(|max| u64::try_from(max).ok()),
+        }))
     }
 
     pub(crate) async fn tenant_exists(&mut self, tenant: TenantId) -> Result<bool> {
@@ -106,10 +140,10 @@ impl SystemTx {
     }
 
     /// A tenant, locked against other changes and its deletion.
-    async fn tenant_lock(&mut self, tenant: TenantId) -> Result<Option<TenantRow>> {
+    pub(crate) async fn tenant_lock(&mut self, tenant: TenantId) -> Result<Option<TenantRow>> {
         sqlx::query_as!(
             TenantRow,
-            "SELECT tenant_id, name, quotas, trust_traceparent, created_at FROM tenants WHERE tenant_id = $1
+            "SELECT tenant_id, name, quotas, trust_traceparent, suspended_at, created_at FROM tenants WHERE tenant_id = $1
              FOR NO KEY UPDATE",
             tenant.0,
         )
@@ -137,7 +171,7 @@ impl SystemTx {
             TenantRow,
             "UPDATE tenants SET name = coalesce($2, name), quotas = jsonb_strip_nulls(quotas || $3),
                  trust_traceparent = coalesce($4, trust_traceparent)
-             WHERE tenant_id = $1 RETURNING tenant_id, name, quotas, trust_traceparent, created_at",
+             WHERE tenant_id = $1 RETURNING tenant_id, name, quotas, trust_traceparent, suspended_at, created_at",
             tenant.0,
             name,
             Value::Object(quotas.clone()),
@@ -209,6 +243,11 @@ impl TenantTx {
     }
 
     async fn tenant_rows_delete(&mut self, tenant: Uuid) -> Result<()> {
+        // At once, not run by run: each statement that takes some away is counted.
+        sqlx::query!("DELETE FROM artifacts WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
         // Runs and agents first: what they refer to goes with the tenant, and nothing may refer to it by then.
         sqlx::query!("DELETE FROM runs WHERE tenant_id = $1", tenant)
             .execute(self.conn())
@@ -240,7 +279,12 @@ impl TenantTx {
             .execute(self.conn())
             .await
             .map_err(store_error)?;
-        Ok(())
+        // Last: all that went was counted.
+        sqlx::query!("DELETE FROM tenant_counts WHERE tenant_id = $1", tenant)
+            .execute(self.conn())
+            .await
+            .map_err(store_error)?;
+        self.usage_forget().await
     }
 }
 

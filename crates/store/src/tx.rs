@@ -2,7 +2,7 @@
 
 use answerable_core::id::TenantId;
 use answerable_faults::{self as faults, Point};
-use answerable_ports::{Signal, Signals, StoreError};
+use answerable_ports::{Share, Signal, Signals, StoreError};
 use sqlx::{Postgres, Transaction};
 
 use crate::audit::Acts;
@@ -14,6 +14,8 @@ use crate::seal::Sealer;
 /// [`commit`](TenantTx::commit), it changes nothing.
 pub struct TenantTx {
     pub(crate) tx: Transaction<'static, Postgres>,
+    /// Its place among the connections.
+    pub(crate) _share: Share<TenantId>,
     pub(crate) prepared: bool,
     pub(crate) tenant_id: TenantId,
     pub(crate) sealer: Sealer,

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use answerable_core::agent::AgentSpec;
 use answerable_core::id::{AgentId, DeliveryId, KeyId, TenantId, ThreadId, WebhookId};
 use answerable_store::{
-    AgentUpdated, ConnectOptions, DeliveryFilter, Kept, KeptAnswer, KeptRequest, KeptTx, NewKey, NewWebhook,
-    NotQueued, ProviderPut, Sealer, Signals, Store, ThreadDeleted, WebhookChange,
+    AgentUpdated, ConnectOptions, DeliveryFilter, Kept, KeptAnswer, KeptRequest, KeptTx, KeyFacts,
+    KeyRotated, NewKey, NewWebhook, NotQueued, ProviderPut, Sealer, Signals, Store, ThreadDeleted,
+    WebhookChange,
 };
 use answerable_testkit::TestDatabase;
 use secrecy::{ExposeSecret, SecretString};
@@ -85,13 +86,17 @@ async fn tenants_and_their_keys() {
     let made = tx.key_create(world.a, &key("one")).await.expect("made").expect("the tenant is there");
     assert!(tx.tenant_list(None, 10).await.expect("list").len() == 2);
     let facts = tx.key_find(KeyId(made.key_id)).await.expect("found").expect("a key");
-    assert_eq!((facts.tenant_id, facts.max_requests_per_minute), (world.a, Some(12)));
-    tx.key_touch(KeyId(made.key_id)).await.expect("touched");
+    assert_eq!((facts.tenant.tenant_id, facts.tenant.max_requests_per_minute), (world.a, Some(12)));
+    tx.key_touch(KeyId(made.key_id), &[1; 32]).await.expect("touched");
     // Another tenant's id takes no key back.
     assert!(!tx.key_revoke(world.b, KeyId(made.key_id)).await.expect("nothing"));
     assert!(tx.key_revoke(world.a, KeyId(made.key_id)).await.expect("revoked"));
     assert!(tx.key_find(KeyId(made.key_id)).await.expect("looked").is_none());
-    assert_eq!(tx.key_list(world.a, None, 10).await.expect("list").expect("the tenant is there"), []);
+    assert_eq!(tx.key_list(world.a, false, None, 10).await.expect("list").expect("the tenant is there"), []);
+    let all = tx.key_list(world.a, true, None, 10).await.expect("list").expect("the tenant is there");
+    assert!(all.len() == 1 && all[0].revoked_at.is_some() && all[0].last_used_at.is_some(), "{all:?}");
+    assert_eq!(tx.key_fetch(world.a, KeyId(made.key_id)).await.expect("looked").as_ref(), all.first());
+    assert_eq!(tx.key_fetch(world.b, KeyId(made.key_id)).await.expect("looked"), None);
     let change = quotas(json!({"max_requests_per_minute": null, "max_queued_runs": 3}));
     let row = tx.tenant_update(world.a, Some("A"), &change, None).await.expect("updated").expect("a tenant");
     assert_eq!((row.name.as_str(), row.quotas), ("A", json!({"max_queued_runs": 3})));
@@ -99,6 +104,51 @@ async fn tenants_and_their_keys() {
     // A tenant that isn't there: the failed insert ends its transaction.
     let mut tx = world.store.system().await.expect("tx");
     assert!(tx.key_create(TenantId(Uuid::now_v7()), &key("none")).await.expect("looked").is_none());
+}
+
+#[tokio::test]
+async fn a_key_that_is_rotated_keeps_its_id_and_one_secret_more() {
+    let world = world().await;
+    let mut tx = world.store.system().await.expect("tx");
+    let made = tx.key_create(world.a, &key("one")).await.expect("made").expect("the tenant is there");
+    let id = KeyId(made.key_id);
+    assert_eq!((made.rotated_at, made.previous_until), (None, None));
+    let secrets = |facts: KeyFacts| (facts.secret_hash[0], facts.previous.map(|previous| previous.hash[0]));
+    tx.key_touch(id, &[1; 32]).await.expect("touched");
+    for (secret, overlap_ms, wanted) in
+        [(2, 60_000, (2, Some(5))), (3, 60_000, (3, Some(2))), (4, 0, (4, None))]
+    {
+        let rotated = tx.key_rotate(world.a, id, &[secret; 32], overlap_ms).await.expect("rotated");
+        let KeyRotated::Done(row) = rotated else { panic!("{rotated:?}") };
+        assert_eq!((row.key_id, &row.scopes, row.created_at), (made.key_id, &made.scopes, made.created_at));
+        assert_eq!((row.rotated_at.is_some(), row.previous_until.is_some()), (true, overlap_ms > 0));
+        // The secret before was used when the key was.
+        assert_eq!(row.previous_used_at.is_some(), overlap_ms > 0);
+        assert_eq!(secrets(tx.key_find(id).await.expect("found").expect("a key")), wanted);
+    }
+    // Which of the two is used is told apart.
+    tx.key_rotate(world.a, id, &[9; 32], 60_000).await.expect("rotated");
+    tx.commit().await.expect("commit");
+    let mut used = Vec::new();
+    for secret in [9, 4] {
+        let mut tx = world.store.system().await.expect("tx");
+        tx.key_touch(id, &[secret; 32]).await.expect("touched");
+        let row = tx.key_fetch(world.a, id).await.expect("looked").expect("a key");
+        used.push(row.previous_used_at == row.last_used_at);
+        tx.commit().await.expect("commit");
+    }
+    assert_eq!(used, [false, true]);
+    let mut tx = world.store.system().await.expect("tx");
+    let none = KeyId(Uuid::now_v7());
+    for (tenant, key) in [(world.b, id), (world.a, none)] {
+        assert_eq!(tx.key_rotate(tenant, key, &[6; 32], 0).await.expect("an answer"), KeyRotated::Unknown);
+    }
+    assert!(tx.key_revoke(world.a, id).await.expect("revoked"));
+    assert_eq!(tx.key_rotate(world.a, id, &[6; 32], 0).await.expect("an answer"), KeyRotated::Over);
+    let brief = NewKey { expires_at: Some(chrono::Utc::now()), ..key("brief") };
+    let brief = tx.key_create(world.a, &brief).await.expect("made").expect("the tenant is there");
+    let over = tx.key_rotate(world.a, KeyId(brief.key_id), &[6; 32], 0).await.expect("an answer");
+    assert_eq!(over, KeyRotated::Over);
 }
 
 #[tokio::test]

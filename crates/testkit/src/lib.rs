@@ -12,6 +12,7 @@ mod body;
 pub mod collector;
 pub mod database;
 mod hold;
+pub mod issuer;
 mod lock;
 mod loopback;
 pub mod mcp;
@@ -24,6 +25,7 @@ pub mod webhook;
 
 pub use collector::Collector;
 pub use database::TestDatabase;
+pub use issuer::{ScriptedIssuer, SigningKey};
 pub use mcp::{McpAnswer, McpServer, ScriptedMcp};
 pub use model::{ModelReply, ScriptedModel};
 pub use openapi::Document;

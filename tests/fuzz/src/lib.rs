@@ -1,5 +1,6 @@
 //! See `entries`.
 
 pub mod entries;
+pub mod tokens;
 #[path = "../../../crates/models/tests/outside/valid/mod.rs"]
 mod valid;

@@ -20,6 +20,7 @@ async fn every_operation_leaves_the_entries_that_the_document_says() {
     bulk_decisions(&mut book).await;
     runs(&mut book).await;
     busy_threads(&mut book).await;
+    schedules(&mut book).await;
     effects(&mut book).await;
     files(&mut book).await;
     operators(&mut book).await;
@@ -63,6 +64,7 @@ async fn settings(book: &mut Book<'_>) {
     book.act("PUT /v1/policy", policy, &[("policy.put", tenant)]).await;
     let rotate = client.post("/v1/signing_secret/rotate", &json!({}));
     book.act("POST /v1/signing_secret/rotate", rotate, &[("signing_secret.rotate", "tools")]).await;
+    book.act("GET /v1/export", client.get("/v1/export"), &[("tenant.export", tenant)]).await;
 }
 
 async fn agents(book: &mut Book<'_>) {
@@ -180,6 +182,31 @@ async fn busy_threads(book: &mut Book<'_>) {
     book.world.run(&next).ended().await;
 }
 
+/// Made, changed, fired in a thread that is busy, deleted.
+async fn schedules(book: &mut Book<'_>) {
+    let client = &book.world.client.clone();
+    let thread = client.post("/v1/threads", &json!({})).await.is(201);
+    let (spec, thread) = (book.world.agent(&[client_tool("ask_user")]), json!({"thread_id": thread["id"]}));
+    book.world.model.script("m", [ModelReply::calls([("ask_user", json!({}))]), ModelReply::text("Done.")]);
+    let busy = book.world.start_with(&spec, thread.clone()).await;
+    busy.open_call().await;
+    let run = json!({"agent": spec, "input": "canary", "on_busy": "cancel_previous"}).with(thread);
+    let body = json!({"name": "nightly", "cron": "0 0 1 1 *", "run": run});
+    let create = client.post("/v1/schedules", &body);
+    let made = book.act("POST /v1/schedules", create, &[("schedule.create", "*")]).await;
+    let (schedule, path) = (id(&made), format!("/v1/schedules/{}", id(&made)));
+    let pause = client.patch(&path, &json!({"paused": true}));
+    book.act("PATCH /v1/schedules/{schedule_id}", pause, &[("schedule.update", &schedule)]).await;
+    let same = client.patch(&path, &json!({"paused": true, "name": "nightly"}));
+    book.act("PATCH /v1/schedules/{schedule_id}", same, &[]).await;
+    let trigger = client.post(&format!("{path}/trigger"), &json!({}));
+    let wanted = [("run.cancel", busy.id.as_str()), ("schedule.trigger", schedule.as_str())];
+    let fired = book.act("POST /v1/schedules/{schedule_id}/trigger", trigger, &wanted).await;
+    book.world.run(&fired).ended().await;
+    let delete = client.delete(&path);
+    book.act("DELETE /v1/schedules/{schedule_id}", delete, &[("schedule.delete", &schedule)]).await;
+}
+
 async fn effects(book: &mut Book<'_>) {
     let client = &book.world.client.clone();
     let world = book.world;
@@ -232,11 +259,23 @@ async fn operators(book: &mut Book<'_>) {
     book.act(&format!("PATCH {of}"), change, &[("tenant.update", &tenant)]).await;
     let key = operator.post(&format!("{path}/keys"), &json!({"name": "k", "scopes": ["runs:read"]}));
     let key = id(&book.act(&format!("POST {of}/keys"), key, &[("key.create", "*")]).await);
+    let rotate = operator.post(&format!("{path}/keys/{key}/rotate"), &json!({}));
+    book.act(&format!("POST {of}/keys/{{key_id}}/rotate"), rotate, &[("key.rotate", &key)]).await;
     let revoke = || operator.delete(&format!("{path}/keys/{key}"));
     book.act(&format!("DELETE {of}/keys/{{key_id}}"), revoke(), &[("key.revoke", &key)]).await;
     book.act(&format!("DELETE {of}/keys/{{key_id}}"), revoke(), &[]).await;
+    let export = operator.get(&format!("{path}/export"));
+    book.act(&format!("GET {of}/export"), export, &[("tenant.export", &tenant)]).await;
     let change = operator.patch(&path, &json!({"name": "renamed"}));
     book.of_operator(&format!("PATCH {of}"), change, "tenant.update").await;
+    for (suspended, action) in [(true, "tenant.suspend"), (false, "tenant.resume")] {
+        let change = operator.patch(&path, &json!({"suspended": suspended}));
+        book.of_operator(&format!("PATCH {of}"), change, action).await;
+    }
+    while book.world.client.get("/v1/audit").await.status == 403 {
+        // Its keys are good again within seconds.
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     book.skip().await;
     book.act(&format!("PATCH {of}"), operator.patch(&path, &json!({"name": "renamed"})), &[]).await;
     book.of_operator(

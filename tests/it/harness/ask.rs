@@ -118,6 +118,12 @@ impl Answer {
         header(&self.headers, name)
     }
 
+    /// Whether these words stand anywhere in it: in its body or in a header.
+    pub(crate) fn holds(&self, words: &str) -> bool {
+        let in_value = |value: &[u8]| String::from_utf8_lossy(value).contains(words);
+        self.text.contains(words) || self.headers.values().any(|value| in_value(value.as_bytes()))
+    }
+
     /// The body of a success.
     #[track_caller]
     pub(crate) fn ok(self) -> Value {

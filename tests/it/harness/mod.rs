@@ -19,8 +19,8 @@ mod stream;
 pub(crate) mod traces;
 mod world;
 
-pub(crate) use agent::{With, client_tool, rules};
-pub(crate) use ask::Answer;
+pub(crate) use agent::{With, agent, client_tool, rules};
+pub(crate) use ask::{Answer, Ask};
 pub(crate) use binary::binary;
 pub(crate) use client::Client;
 pub(crate) use matching::Fits;

@@ -66,6 +66,19 @@ impl Server {
         server
     }
 
+    /// One more server with the same database and keys, but for these settings, ready to answer.
+    pub(crate) async fn beside_with(&self, changes: &[(&str, &str)]) -> Self {
+        let server = Self::of(self.program.clone(), self.changed(changes), self.operator_key.clone());
+        server.ready().await;
+        server
+    }
+
+    /// This server's settings with changes; the last of a name counts.
+    fn changed(&self, changes: &[(&str, &str)]) -> Vec<(String, String)> {
+        let changes = changes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.settings.iter().cloned().chain(changes).collect()
+    }
+
     /// A server of another program than the one under test, on a database of its own.
     pub(crate) async fn start_of(program: &Path, database: &TestDatabase) -> Self {
         let settings = settings(&database.url, &[]);
@@ -101,7 +114,14 @@ impl Server {
 
     /// What came of another command of the program, beside the server and with its settings.
     pub(crate) async fn command(&self, arguments: &[&str]) -> Output {
-        let mut command = tokio::process::Command::from(self.program());
+        self.command_with(arguments, &[]).await
+    }
+
+    /// The same with changed settings.
+    pub(crate) async fn command_with(&self, arguments: &[&str], changes: &[(&str, &str)]) -> Output {
+        let mut program = self.program();
+        program.envs(changes.iter().copied());
+        let mut command = tokio::process::Command::from(program);
         let ended = tokio::time::timeout(PATIENCE, command.args(arguments).kill_on_drop(true).output()).await;
         ended.unwrap_or_else(|_| panic!("{arguments:?} did not end")).expect("the program runs")
     }

@@ -39,6 +39,32 @@ pub(crate) struct RetentionFlags {
     keep_runs_days: Option<String>,
 }
 
+/// Who vouches for people, for `serve` and `dev`.
+#[derive(Args, Default)]
+pub(crate) struct OidcFlags {
+    /// OpenID Connect provider whose tokens people may bring instead of a key [env: ANSWERABLE_OIDC_ISSUER]
+    /// [default: none]
+    #[arg(long, value_name = "URL")]
+    oidc_issuer: Option<String>,
+    /// Whom its tokens must be meant for (`aud`) [env: ANSWERABLE_OIDC_AUDIENCE]
+    #[arg(long, value_name = "NAME")]
+    oidc_audience: Option<String>,
+    /// Where its keys are [env: ANSWERABLE_OIDC_JWKS_URL] [default: as its configuration says]
+    #[arg(long, value_name = "URL")]
+    oidc_jwks_url: Option<String>,
+    /// Claim that holds the tenant's id [env: ANSWERABLE_OIDC_TENANT_CLAIM] [default: answerable_tenant]
+    #[arg(long, value_name = "CLAIM")]
+    oidc_tenant_claim: Option<String>,
+    /// Claim that holds the scopes, as a list or with spaces between them [env: ANSWERABLE_OIDC_SCOPES_CLAIM]
+    /// [default: answerable_scopes]
+    #[arg(long, value_name = "CLAIM")]
+    oidc_scopes_claim: Option<String>,
+    /// Claim that holds the name under which people act; one that they can't choose
+    /// [env: ANSWERABLE_OIDC_USER_CLAIM] [default: email]
+    #[arg(long, value_name = "CLAIM")]
+    oidc_user_claim: Option<String>,
+}
+
 /// What `serve` and `dev` need besides. Keys have no flags: a command line is seen by every process.
 #[derive(Args, Default)]
 pub(crate) struct ServerFlags {
@@ -92,12 +118,26 @@ pub(crate) struct ServerFlags {
     /// Longest request body, in bytes [env: ANSWERABLE_MAX_BODY_BYTES] [default: 4194304]
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     max_body_bytes: Option<String>,
+    /// Most requests that are dealt with at a time; the next ones wait a moment and are then turned away
+    /// [env: ANSWERABLE_MAX_REQUESTS] [default: 512]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_requests: Option<String>,
+    /// Most event streams that are open at a time; fewer where the system allows fewer open files
+    /// [env: ANSWERABLE_MAX_STREAMS] [default: 16000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_streams: Option<String>,
+    /// Most connections of one address at a time; not for servers behind a proxy, which is one address
+    /// [env: ANSWERABLE_MAX_CONNECTIONS_PER_ADDRESS] [default: as many as of all]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_connections_per_address: Option<String>,
     /// Most commits whose spans wait for a collector that is away; over that the oldest are not exported any
     /// more [env: ANSWERABLE_TRACE_BACKLOG] [default: 100000]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     trace_backlog: Option<String>,
     #[command(flatten)]
     retention: RetentionFlags,
+    #[command(flatten)]
+    oidc: OidcFlags,
 }
 
 type Values = Vec<(&'static str, String)>;
@@ -125,6 +165,20 @@ impl RetentionFlags {
     }
 }
 
+impl OidcFlags {
+    /// Names and texts of the settings that were given.
+    fn values(&self) -> Values {
+        given([
+            ("oidc_issuer", &self.oidc_issuer),
+            ("oidc_audience", &self.oidc_audience),
+            ("oidc_jwks_url", &self.oidc_jwks_url),
+            ("oidc_tenant_claim", &self.oidc_tenant_claim),
+            ("oidc_scopes_claim", &self.oidc_scopes_claim),
+            ("oidc_user_claim", &self.oidc_user_claim),
+        ])
+    }
+}
+
 impl ServerFlags {
     pub(crate) fn config(&self) -> Option<&Path> {
         self.database.config()
@@ -134,6 +188,7 @@ impl ServerFlags {
     pub(crate) fn values(&self) -> Values {
         let mut values = self.database.values();
         values.extend(self.retention.values());
+        values.extend(self.oidc.values());
         values.extend(given([
             ("listen", &self.listen),
             ("public_url", &self.public_url),
@@ -148,6 +203,9 @@ impl ServerFlags {
             ("max_running", &self.max_running),
             ("drain_ms", &self.drain_ms),
             ("max_body_bytes", &self.max_body_bytes),
+            ("max_requests", &self.max_requests),
+            ("max_streams", &self.max_streams),
+            ("max_connections_per_address", &self.max_connections_per_address),
             ("trace_backlog", &self.trace_backlog),
         ]));
         values

@@ -5,6 +5,7 @@ mod bootstrap;
 mod decide;
 mod dev;
 mod eval;
+mod export;
 mod flags;
 mod follow;
 mod inbox;
@@ -14,6 +15,7 @@ mod policy;
 mod prune;
 mod remote;
 mod run;
+mod secrets;
 mod serve;
 pub(crate) mod shutdown;
 mod sse;
@@ -74,6 +76,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Take away what is older than is to be kept, and end
     Prune(prune::PruneArgs),
+    /// See which keys encrypt what is stored, or have it encrypted by another one
+    Secrets(secrets::SecretsArgs),
     /// Start a run and follow it
     Run(run::RunArgs),
     /// Follow a run from its beginning
@@ -86,6 +90,8 @@ enum Command {
     Policy(policy::PolicyArgs),
     /// Take out or verify the record of who did what
     Audit(audit::AuditArgs),
+    /// Take away all that a tenant has
+    Export(export::ExportArgs),
     /// Play eval cases, or make one out of a run
     Eval(eval::EvalArgs),
     /// Make tools out of what describes them
@@ -123,12 +129,14 @@ async fn carry_out(command: Command) -> Result<(), Failure> {
         Command::Serve(args) => serve::serve(args).await,
         Command::Migrate(args) => migrate::migrate(args).await,
         Command::Prune(args) => prune::prune(args).await,
+        Command::Secrets(args) => secrets::secrets(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Tail(args) => tail::tail(args).await,
         Command::Approve(args) => decide::approve(args).await,
         Command::Deny(args) => decide::deny(args).await,
         Command::Policy(args) => policy::policy(args).await,
         Command::Audit(args) => audit::audit(args).await,
+        Command::Export(args) => export::export(args).await,
         Command::Eval(args) => eval::eval(args).await,
         Command::Tools(args) => tools::tools(args).await,
     }
@@ -153,12 +161,14 @@ mod tests {
             "serve",
             "migrate",
             "prune",
+            "secrets",
             "run",
             "tail",
             "approve",
             "deny",
             "audit",
             "policy",
+            "export",
             "eval",
             "tools",
             "Examples:",

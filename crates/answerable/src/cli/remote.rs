@@ -190,6 +190,22 @@ impl Api {
         }
     }
 
+    /// Begins to take something large.
+    pub(crate) async fn download(&self, segments: &[&str]) -> Result<Response, Refusal> {
+        let request = self.request(Method::GET, self.url(segments));
+        // No timeout for the whole: it lasts as long as there is something to take.
+        let response = tokio::time::timeout(self.patience, request.send())
+            .await
+            .map_err(|_| Refusal { status: None, message: format!("{} does not answer", self.base) })?
+            .map_err(|e| self.unreachable(&e))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = read(response).await.unwrap_or_default();
+        Err(refusal(status, serde_json::from_slice(&text).ok().as_ref()))
+    }
+
     fn request(&self, method: Method, url: Url) -> RequestBuilder {
         self.client.request(method, url).header(AUTHORIZATION, self.bearer.clone())
     }

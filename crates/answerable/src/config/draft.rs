@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use answerable_blobs::BlobPlace;
+use answerable_identity::IssuerConfig;
 use answerable_tools::StdioCommand;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::{
-    EgressAllow, Invalid, Layers, SecretKey, Shell, Telemetry, blobs, database_url, otel, read, shell,
+    EgressAllow, Invalid, Layers, SecretKey, Shell, Telemetry, blobs, database_url, oidc, otel, read,
+    secret_key, shell,
 };
 
 /// Where runs, journals and everything else are kept.
@@ -42,6 +44,12 @@ pub struct Limits {
     pub drain: Duration,
     /// Longest request body, in bytes.
     pub max_body_bytes: usize,
+    /// Most requests that are dealt with at a time.
+    pub max_requests: usize,
+    /// Most event streams that are open at a time.
+    pub max_streams: usize,
+    /// Most connections of one address at a time; `None`: as many as of all.
+    pub max_connections_per_address: Option<usize>,
 }
 
 /// How long what has ended is kept.
@@ -80,12 +88,16 @@ pub struct ServerConfig {
     pub operator_key: SecretString,
     /// Key that encrypts stored secrets.
     pub secret_key: SecretKey,
+    /// Keys that stored secrets may be encrypted with, too.
+    pub other_secret_keys: Vec<SecretKey>,
     /// Address that it listens on.
     pub listen: SocketAddr,
     /// Base of the links that it gives out.
     pub public_url: Url,
     /// Private addresses that outgoing calls may reach.
     pub egress_allow: EgressAllow,
+    /// Who vouches for people, if anybody does.
+    pub oidc: Option<IssuerConfig>,
     /// Bounds on what it does.
     pub limits: Limits,
     /// Where the contents of large files are kept.
@@ -111,12 +123,16 @@ pub struct Draft {
     pub operator_key: Option<SecretString>,
     /// See [`ServerConfig::secret_key`].
     pub secret_key: Option<SecretKey>,
+    /// See [`ServerConfig::other_secret_keys`].
+    pub other_secret_keys: Vec<SecretKey>,
     /// See [`ServerConfig::listen`].
     pub listen: SocketAddr,
     /// See [`ServerConfig::public_url`].
     pub public_url: Url,
     /// See [`ServerConfig::egress_allow`].
     pub egress_allow: EgressAllow,
+    /// See [`ServerConfig::oidc`].
+    pub oidc: Option<IssuerConfig>,
     /// See [`ServerConfig::limits`].
     pub limits: Limits,
     /// See [`ServerConfig::blobs`].
@@ -149,12 +165,14 @@ impl Draft {
             database: database(layers)?,
             operator_key: layers.get("operator_key", read::operator_key)?,
             secret_key: layers.get("secret_key", str::parse)?,
+            other_secret_keys: layers.get("other_secret_keys", secret_key::list)?.unwrap_or_default(),
             listen,
             public_url: match layers.get("public_url", read::public_url)? {
                 Some(url) => url,
                 None => url_of(listen)?,
             },
             egress_allow: layers.get("egress_allow", str::parse)?.unwrap_or_default(),
+            oidc: oidc::issuer(layers)?,
             limits: limits(layers)?,
             blobs: blobs::place(layers)?,
             shell: shell::shell(layers)?,
@@ -175,25 +193,39 @@ impl Draft {
         self.database.clone().ok_or_else(|| missing("DATABASE_URL", "postgres://user:password@host/database"))
     }
 
+    /// The keys of stored secrets, for a command that needs no other: the one that encrypts, and those that only open.
+    ///
+    /// # Errors
+    /// There is none that encrypts.
+    pub fn required_secret_keys(&mut self) -> Result<(SecretKey, Vec<SecretKey>), Invalid> {
+        let key = self.secret_key.take().ok_or_else(|| {
+            missing(
+                "ANSWERABLE_SECRET_KEY",
+                "32 bytes as hex or base64, or a passphrase of at least 32 characters",
+            )
+        })?;
+        Ok((key, std::mem::take(&mut self.other_secret_keys)))
+    }
+
     /// The configuration of a server.
     ///
     /// # Errors
     /// The first setting that is missing and has no default.
-    pub fn complete(self) -> Result<ServerConfig, Invalid> {
+    pub fn complete(mut self) -> Result<ServerConfig, Invalid> {
+        let database = self.required_database()?;
+        let operator_key = self.operator_key.take().ok_or_else(|| {
+            missing("ANSWERABLE_OPERATOR_KEY", "the key for /v1/tenants, at least 16 characters")
+        })?;
+        let (secret_key, other_secret_keys) = self.required_secret_keys()?;
         Ok(ServerConfig {
-            database: self.required_database()?,
-            operator_key: self.operator_key.ok_or_else(|| {
-                missing("ANSWERABLE_OPERATOR_KEY", "the key for /v1/tenants, at least 16 characters")
-            })?,
-            secret_key: self.secret_key.ok_or_else(|| {
-                missing(
-                    "ANSWERABLE_SECRET_KEY",
-                    "32 bytes as hex or base64, or a passphrase of at least 32 characters",
-                )
-            })?,
+            database,
+            operator_key,
+            secret_key,
+            other_secret_keys,
             listen: self.listen,
             public_url: self.public_url,
             egress_allow: self.egress_allow,
+            oidc: self.oidc,
             limits: self.limits,
             blobs: self.blobs.unwrap_or_else(|| BlobPlace::Folder(DEFAULT_BLOBS.into())),
             shell: self.shell,
@@ -244,15 +276,20 @@ fn refuse_contradictions(layers: &Layers) -> Result<(), Invalid> {
     let plain = |text: &str| Ok(SecretString::from(text));
     let operator = layers.get("operator_key", plain)?;
     let secret = layers.get("secret_key", plain)?;
-    match operator.zip(secret) {
-        Some((operator, secret)) if operator.expose_secret() == secret.expose_secret() => {
-            Err(Invalid(format!(
-                "{} and {} are the same: whoever holds the one would hold the other",
-                layers.place("operator_key"),
-                layers.place("secret_key")
-            )))
-        }
-        _ => Ok(()),
+    let others = layers.get("other_secret_keys", plain)?;
+    let Some(operator) = operator else { return Ok(()) };
+    let is_same = |text: &str| text.trim() == operator.expose_secret();
+    let same =
+        [("secret_key", secret), ("other_secret_keys", others)].into_iter().find_map(|(name, text)| {
+            text.is_some_and(|text| text.expose_secret().split(',').any(is_same)).then_some(name)
+        });
+    match same {
+        Some(name) => Err(Invalid(format!(
+            "{} and {} are the same: whoever holds the one would hold the other",
+            layers.place("operator_key"),
+            layers.place(name)
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -266,6 +303,11 @@ fn limits(layers: &Layers) -> Result<Limits, Invalid> {
         max_running: size(whole("max_running", 1..=100_000, 500)?),
         drain: Duration::from_millis(whole("drain_ms", 0..=3_600_000, 20_000)?),
         max_body_bytes: size(whole("max_body_bytes", 1024..=256 * MIB, 4 * MIB)?),
+        max_requests: size(whole("max_requests", 8..=100_000, 512)?),
+        max_streams: size(whole("max_streams", 8..=1_000_000, 16_000)?),
+        max_connections_per_address: layers
+            .get("max_connections_per_address", |text| read::whole(text, 1..=1_000_000))?
+            .map(size),
     })
 }
 

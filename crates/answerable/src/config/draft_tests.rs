@@ -21,6 +21,9 @@ fn nothing_set_gives_the_defaults() {
         max_running: 500,
         drain: Duration::from_secs(20),
         max_body_bytes: 4 << 20,
+        max_requests: 512,
+        max_streams: 16_000,
+        max_connections_per_address: None,
     };
     assert_eq!(draft.limits, limits);
     assert_eq!(draft.retention, Retention { journal_days: 30, runs_days: None });
@@ -43,6 +46,9 @@ fn everything_set_is_taken() {
         ("ANSWERABLE_MAX_RUNNING", "7"),
         ("ANSWERABLE_DRAIN_MS", "0"),
         ("ANSWERABLE_MAX_BODY_BYTES", "2048"),
+        ("ANSWERABLE_MAX_REQUESTS", "8"),
+        ("ANSWERABLE_MAX_STREAMS", "9"),
+        ("ANSWERABLE_MAX_CONNECTIONS_PER_ADDRESS", "10"),
         ("ANSWERABLE_KEEP_JOURNAL_DAYS", "7"),
         ("ANSWERABLE_KEEP_RUNS_DAYS", "3650"),
         ("ANSWERABLE_TRACE_BACKLOG", "500"),
@@ -61,6 +67,8 @@ fn everything_set_is_taken() {
     assert_eq!(config.public_url.as_str(), "http://127.0.0.1:9000/", "links must lead somewhere");
     assert_eq!(config.limits.lease, Duration::from_millis(1500));
     assert_eq!((config.limits.max_running, config.limits.max_body_bytes), (7, 2048));
+    assert_eq!((config.limits.max_requests, config.limits.max_streams), (8, 9));
+    assert_eq!(config.limits.max_connections_per_address, Some(10));
     assert_eq!(config.retention, Retention { journal_days: 7, runs_days: Some(3650) });
     assert_eq!(config.log.format, LogFormat::Json);
     assert_eq!(config.egress_allow.hosts, ["shop"]);
@@ -80,6 +88,7 @@ fn what_is_malformed_is_said_in_one_line_that_names_it() {
         ("ANSWERABLE_PUBLIC_URL", "x", "is \"x\", and a URL like https://answerable.example is needed"),
         ("ANSWERABLE_OPERATOR_KEY", "short", "is too short"),
         ("ANSWERABLE_SECRET_KEY", "short", "is too weak"),
+        ("ANSWERABLE_OTHER_SECRET_KEYS", "short", "has a key that is too weak"),
         ("ANSWERABLE_EGRESS_ALLOW", "10.0.0.0/99", "has \"10.0.0.0/99\""),
         ("ANSWERABLE_LEASE_MS", "499", "is \"499\", and a whole number from 500 to 600000 is needed"),
         ("ANSWERABLE_LEASE_MS", "600001", "is \"600001\""),
@@ -87,6 +96,9 @@ fn what_is_malformed_is_said_in_one_line_that_names_it() {
         ("ANSWERABLE_MAX_RUNNING", "0", "is \"0\""),
         ("ANSWERABLE_DRAIN_MS", "-1", "is \"-1\""),
         ("ANSWERABLE_MAX_BODY_BYTES", "10", "is \"10\""),
+        ("ANSWERABLE_MAX_REQUESTS", "7", "is \"7\""),
+        ("ANSWERABLE_MAX_STREAMS", "0", "is \"0\""),
+        ("ANSWERABLE_MAX_CONNECTIONS_PER_ADDRESS", "0", "is \"0\""),
         ("ANSWERABLE_KEEP_JOURNAL_DAYS", "0", "is \"0\", and a whole number from 1 to 3650 is needed"),
         ("ANSWERABLE_KEEP_RUNS_DAYS", "3651", "is \"3651\", and a whole number from 1 to 3650 is needed"),
         ("ANSWERABLE_TRACE_BACKLOG", "0", "is \"0\", and a whole number from 1 to 100000000 is needed"),
@@ -111,6 +123,11 @@ fn contradictions_are_refused() {
     let pairs = [("ANSWERABLE_OPERATOR_KEY", PASSPHRASE), ("ANSWERABLE_SECRET_KEY", PASSPHRASE)];
     let error = draft(&pairs.map(|(name, _)| (name, "0123456789abcdef0123456789abcdef"))).expect_err("same");
     assert!(error.contains("are the same") && !error.contains("0123"), "{error}");
+    let key = "0123456789abcdef0123456789abcdef";
+    let others = format!("{}, {key}", "ab".repeat(32));
+    let pairs = [("ANSWERABLE_OPERATOR_KEY", key), ("ANSWERABLE_OTHER_SECRET_KEYS", others.as_str())];
+    let error = draft(&pairs).expect_err("same");
+    assert!(error.starts_with("ANSWERABLE_OPERATOR_KEY and ANSWERABLE_OTHER_SECRET_KEYS are"), "{error}");
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl Layers {
             .map_err(|reason| Invalid(format!("{} {reason}", self.place(name))))
     }
 
+    /// Whether a setting is set anywhere.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.found.contains_key(name)
+    }
+
     /// Commands that tenants may name as their MCP servers.
     pub(crate) fn mcp_stdio(&self) -> &Commands {
         &self.mcp_stdio

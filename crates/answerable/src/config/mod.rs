@@ -13,6 +13,7 @@ mod kept;
 mod layers;
 mod mcp_stdio;
 mod names;
+mod oidc;
 mod otel;
 mod read;
 mod secret_key;

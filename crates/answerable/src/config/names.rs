@@ -1,18 +1,28 @@
 //! The names of all settings. The key in `answerable.toml` is the name; flag and variable follow from it.
 
 /// Every setting of the server.
-pub(crate) const NAMES: [&str; 24] = [
+pub(crate) const NAMES: [&str; 34] = [
     "database_url",
     "database_direct_url",
     "listen",
     "public_url",
     "operator_key",
     "secret_key",
+    "other_secret_keys",
     "egress_allow",
+    "oidc_issuer",
+    "oidc_audience",
+    "oidc_jwks_url",
+    "oidc_tenant_claim",
+    "oidc_scopes_claim",
+    "oidc_user_claim",
     "lease_ms",
     "max_running",
     "drain_ms",
     "max_body_bytes",
+    "max_requests",
+    "max_streams",
+    "max_connections_per_address",
     "keep_journal_days",
     "keep_runs_days",
     "trace_backlog",

@@ -78,6 +78,16 @@ impl FromStr for SecretKey {
     }
 }
 
+/// Reads keys with commas between them.
+pub(crate) fn list(text: &str) -> Result<Vec<SecretKey>, String> {
+    let keys = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+    keys.map(str::parse).collect::<Result<_, String>>().map_err(|_| {
+        "has a key that is too weak: each is 32 bytes as hex or base64, or a passphrase of at least 32 characters; of a \
+         passphrase with a comma give the SHA-256 as hex"
+            .to_owned()
+    })
+}
+
 fn from_hex(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -124,6 +134,20 @@ mod tests {
             }
             assert!(format!("{key:?}").contains("REDACTED"));
         }
+    }
+
+    #[test]
+    fn several_stand_between_commas() {
+        let two = format!("{}, correct horse battery staple, twice,", "00ff".repeat(16));
+        assert!(list(&two).expect_err("a passphrase with a comma").contains("SHA-256"));
+        let hashed = "00ff".repeat(16);
+        let keys = list(&format!("{hashed},  correct horse battery staple twice ,")).expect("two");
+        assert_eq!(keys.iter().map(SecretKey::form).collect::<Vec<_>>(), [KeyForm::Hex, KeyForm::Passphrase]);
+        let digest = Sha256::digest("a passphrase, with a comma, which is long");
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let whole: SecretKey = "a passphrase, with a comma, which is long".parse().expect("a passphrase");
+        assert_eq!(list(&hex).expect("one")[0].expose(), whole.expose(), "as the message says");
+        assert!(list("").expect("none").is_empty());
     }
 
     #[test]

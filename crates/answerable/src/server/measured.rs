@@ -51,6 +51,10 @@ impl answerable_api::Metrics for Measured {
     fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
         self.metrics.answered(method, route, status, took);
     }
+
+    fn shed(&self, why: &'static str) {
+        self.metrics.shed(why);
+    }
 }
 
 /// Counts now and then what waits in the database, until `stop`. While that is away the last counts stand, and their age

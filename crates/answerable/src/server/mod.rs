@@ -2,10 +2,12 @@
 
 mod door;
 mod export;
+mod identity;
 mod maintenance;
 mod measured;
 mod retention;
 mod schema;
+mod secrets;
 mod shell;
 
 use std::net::SocketAddr;
@@ -18,7 +20,7 @@ use answerable_blobs::Blobs;
 use answerable_core::agent::ToolKind;
 use answerable_engine::{Engine, EngineConfig, EngineParts, MAX_RECOVERIES};
 use answerable_models::Models;
-use answerable_store::{ConnectOptions, EngineStore, Sealer, Signals, Store, Workspaces};
+use answerable_store::{ConnectOptions, EngineStore, Signals, Store, Workspaces};
 use answerable_telemetry::{LogFormat, Metrics, init_logs};
 use answerable_tools::{Allow, ByKind, GuardedClient, HttpTools, McpTools, WorkspaceTools, egress};
 use secrecy::ExposeSecret;
@@ -30,9 +32,11 @@ use uuid::Uuid;
 use crate::Failure;
 use crate::cli::shutdown;
 use crate::config::{self, ServerConfig};
+use door::Bounds;
 use measured::Measured;
 pub(crate) use retention::prune_database;
 pub(crate) use schema::migrate_database;
+pub(crate) use secrets::{look_at_secrets, sealer};
 use shell::Shell;
 
 /// Connections to the database that one server keeps at most.
@@ -76,13 +80,16 @@ pub(crate) async fn run_until(
 ) -> Result<(), Failure> {
     start_logs(&config.log)?;
     egress::install_crypto();
-    door::raise_file_limit();
     let address = listener.local_addr().map_err(Failure::new)?;
     tracing::info!(%address, secret_key = config.secret_key.form().describe(), "answerable starts");
     let server = Server::new(&config, Shell::find(&config.shell).await)?;
     let serving = tokio::spawn(server.serve(listener));
+    let until_usable = async {
+        schema::until_migrated(&config.database, &server.store).await?;
+        secrets::refuse_other_keys(&server.store).await
+    };
     tokio::select! {
-        migrated = schema::until_migrated(&config.database, &server.store) => migrated?,
+        usable = until_usable => usable?,
         () = stop.cancelled() => {
             server.end(serving, &config.telemetry).await;
             return Ok(());
@@ -139,6 +146,7 @@ struct Server {
     measured: Arc<Measured>,
     spans: Option<export::Spans>,
     state: AppState,
+    bounds: Bounds,
     started: Arc<AtomicBool>,
     draining: watch::Sender<bool>,
     stopped: CancellationToken,
@@ -154,8 +162,8 @@ impl Server {
             // A direct URL beside the other one means that the other leads through a pooler.
             prepared_statements: config.database.direct_url.is_none(),
         };
-        let store = Store::connect(&options, Sealer::new(config.secret_key.expose()), signals)
-            .map_err(Failure::misconfigured)?;
+        let sealer = secrets::sealer(&config.secret_key, &config.other_secret_keys);
+        let store = Store::connect(&options, sealer, signals).map_err(Failure::misconfigured)?;
         store.hold();
         tokio::spawn({
             let store = store.clone();
@@ -169,11 +177,17 @@ impl Server {
         let blobs = Blobs::new(config.blobs.clone()).map_err(Failure::misconfigured)?;
         let workspaces = Workspaces::new(store.clone(), Arc::new(blobs));
         let measured = Arc::new(Measured::new(Arc::clone(&metrics), store.clone()));
+        let stopped = CancellationToken::new();
         let (started, draining) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
+        let bounds =
+            Bounds::within_files(config.limits.max_streams, config.limits.max_connections_per_address);
         let api = ApiConfig {
             operator_key: Some(config.operator_key.clone()),
             public_url: config.public_url.as_str().trim_end_matches('/').to_owned(),
             max_body_bytes: config.limits.max_body_bytes,
+            max_requests: config.limits.max_requests,
+            max_streams: bounds.streams,
+            identity: identity::start(config.oidc.as_ref(), &config.egress_allow, store.clock(), &stopped)?,
             metrics: Arc::clone(&measured) as Arc<dyn answerable_api::Metrics>,
             addresses: Arc::new(Addresses(client.clone())),
             shell: shell.rule(),
@@ -184,7 +198,6 @@ impl Server {
             draining: draining.subscribe(),
         };
         let state = AppState::new(store.clone(), api);
-        let stopped = CancellationToken::new();
         Ok(Self {
             id,
             store,
@@ -196,6 +209,7 @@ impl Server {
             measured,
             spans,
             state,
+            bounds,
             started,
             draining,
             stopped,
@@ -204,7 +218,7 @@ impl Server {
 
     /// Answers requests until the server is stopped.
     fn serve(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + 'static {
-        door::serve(listener, router(self.state.clone()), self.stopped.clone())
+        door::serve(listener, self.bounds, router(self.state.clone()), self.stopped.clone())
     }
 
     /// Begins to work: the database is there.
@@ -245,6 +259,7 @@ impl Server {
             answerable_delivery::Limits::default(),
             stop.clone(),
         ));
+        let schedules = tokio::spawn(answerable_api::fire_schedules(self.state.clone()));
         let upkeep = tokio::spawn(maintenance::run(
             self.store.clone(),
             self.workspaces.clone(),
@@ -256,7 +271,7 @@ impl Server {
         let counting =
             tokio::spawn(measured::count(self.store.clone(), Arc::clone(&self.metrics), stop.clone()));
         let export = self.spans.as_ref().map(|spans| spans.start(&self.store, &self.metrics, &stop));
-        Work { engine, delivery, upkeep, counting, export, listening, stop }
+        Work { engine, delivery, schedules, upkeep, counting, export, listening, stop }
     }
 
     /// Who runs which kind of tool.
@@ -289,6 +304,7 @@ impl Server {
 struct Work {
     engine: Engine,
     delivery: tokio::task::JoinHandle<()>,
+    schedules: tokio::task::JoinHandle<()>,
     upkeep: tokio::task::JoinHandle<()>,
     counting: tokio::task::JoinHandle<()>,
     export: Option<tokio::task::JoinHandle<()>>,
@@ -302,6 +318,7 @@ impl Work {
         self.stop.cancel();
         // They stop at once or were never of use any more; a panic of theirs was logged.
         let _ = tokio::time::timeout(LAST_ANSWERS, self.delivery).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.schedules).await;
         let _ = tokio::time::timeout(LAST_ANSWERS, self.upkeep).await;
         self.counting.abort();
         if let Some(export) = self.export {

@@ -1,9 +1,10 @@
 //! Agents and their versions.
 
 use answerable_core::id::AgentId;
-use answerable_store::AgentUpdated;
+use answerable_store::{AgentUpdated, Counted};
 use axum::extract::State;
 
+use crate::admit::room_for;
 use crate::agents::read_spec;
 use crate::auth::{AgentsWrite, ReadOrAgents, Tenant};
 use crate::body::Body;
@@ -37,6 +38,7 @@ async fn create(
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
     let spec = read_spec(&state, &mut first.tx, once.body.0, "").await?;
+    room_for(&mut first.tx, Counted::Agents).await?;
     let row = first.tx.agent_create(&spec).await?;
     let path = format!("/v1/agents/{}", AgentId(row.agent_id));
     first.answer(Answer::created(path, &Agent::from(row))?).await
@@ -79,6 +81,9 @@ async fn update(
             tx.commit().await?;
             Answer::ok(&Agent::from(*row))
         }
+        AgentUpdated::Full(versions) => Err(Problem::conflict(format!(
+            "The agent has {versions} versions, and more there are not: make another agent."
+        ))),
         AgentUpdated::Archived => Err(Problem::conflict("The agent is archived.")),
         AgentUpdated::Unknown => Err(Problem::not_found()),
     }

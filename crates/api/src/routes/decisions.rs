@@ -12,7 +12,9 @@ use http::request::Parts;
 
 use super::approvals;
 use crate::auth::{Decide, Tenant};
+use crate::body;
 use crate::decision_page;
+use crate::held::{Held, Who};
 use crate::idempotency::{Once, Turn};
 use crate::origin;
 use crate::path::Id;
@@ -42,7 +44,7 @@ struct Decider {
 
 impl Decider {
     async fn decide(&self, tx: &mut TenantTx, request: DecisionRequest) -> Result<Approval, Problem> {
-        if self.voter.key.is_none() {
+        if self.voter.has_link_alone() {
             linked(tx, self.approval_id).await?;
         }
         approvals::decide(tx, self.approval_id, request, &self.voter).await?
@@ -95,7 +97,11 @@ impl FromRequestParts<AppState> for Linked {
         let token = params.get("token").ok_or_else(Problem::unauthorized)?;
         let Id(approval_id) = Id::<ApprovalId>::from_request_parts(parts, state).await?;
         match state.store.approval_link(approval_id, token).await? {
-            LinkedApproval::Of(tenant) => Ok(Self { tenant, approval_id }),
+            LinkedApproval::Of(tenant) => {
+                Held::of(parts).take_place(state, Who::Tenant(tenant)).await?;
+                Ok(Self { tenant, approval_id })
+            }
+            LinkedApproval::Suspended => Err(Problem::forbidden("The tenant is suspended.")),
             LinkedApproval::Expired => Err(Problem::expired("This link has expired.")),
             LinkedApproval::Forged => Err(Problem::not_found()),
         }
@@ -150,7 +156,7 @@ async fn decide(
         match said? {
             Said::Json(once) => decide_json(&state, decider, *once).await,
             Said::Form(request) => {
-                let mut tx = origin::begin(&state, decider.tenant, &decider.origin).await?;
+                let mut tx = origin::begin(&state, decider.tenant, &decider.origin, None).await?;
                 let decided = decider.decide(&mut tx, request).await?;
                 tx.commit().await?;
                 Ok(decision_page::thank(&decided))
@@ -187,8 +193,7 @@ impl FromRequest<AppState> for Said {
         if !is_form(&request) {
             return Once::from_request(request, state).await.map(|once| Self::Json(Box::new(once)));
         }
-        let bytes = axum::body::to_bytes(request.into_body(), MAX_FORM).await;
-        let bytes = bytes.map_err(|_| Problem::payload_too_large(MAX_FORM))?;
+        let bytes = body::collect(request, MAX_FORM).await?;
         let fields: Vec<_> = url::form_urlencoded::parse(&bytes).into_owned().collect();
         DecisionRequest::of_form(&fields).map(Self::Form)
     }

@@ -1,6 +1,6 @@
 //! Runs that stand on other runs: continued where one ended, or forked from a checkpoint.
 
-use answerable_core::id::{RunId, TenantId};
+use answerable_core::id::RunId;
 use answerable_core::input::InputMessage;
 use answerable_core::run::version_of;
 use answerable_store::{Changer, Fork, HeirRefused, NewHeir, RunRefused, Stand, TenantTx};
@@ -37,7 +37,7 @@ async fn go_on(
     state.takes_work()?;
     let mut first = match once.key.begin(&state, tenant.id).await? {
         Turn::First(first) => first,
-        Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
+        Turn::Replay(replay) => return replayed(&state, &tenant, prefer, replay).await,
     };
     let messages = said(&state, once.body.input.as_ref())?;
     let heir = NewHeir {
@@ -48,7 +48,7 @@ async fn go_on(
         asker: asker(&tenant),
         creators: tenant.creators(),
     };
-    made(&state, tenant.id, first, run_id, heir, prefer).await
+    made(&state, &tenant, first, run_id, heir, prefer).await
 }
 
 async fn fork(
@@ -62,7 +62,7 @@ async fn fork(
     state.takes_work()?;
     let mut first = match once.key.begin(&state, tenant.id).await? {
         Turn::First(first) => first,
-        Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
+        Turn::Replay(replay) => return replayed(&state, &tenant, prefer, replay).await,
     };
     let heir = NewHeir {
         run_id: RunId(Uuid::now_v7()),
@@ -72,7 +72,7 @@ async fn fork(
         asker: asker(&tenant),
         creators: tenant.creators(),
     };
-    made(&state, tenant.id, first, run_id, heir, prefer).await
+    made(&state, &tenant, first, run_id, heir, prefer).await
 }
 
 fn said(state: &AppState, input: Option<&Value>) -> Result<Vec<InputMessage>, Problem> {
@@ -93,12 +93,12 @@ async fn fork_of(state: &AppState, tx: &mut TenantTx, body: &ForkRequest) -> Res
 }
 
 fn asker(tenant: &Tenant<RunsWrite>) -> Changer {
-    Changer { by: tenant.key_id.to_string(), is_admin: tenant.is_admin }
+    Changer { by: tenant.asker(), is_admin: tenant.is_admin }
 }
 
 async fn made(
     state: &AppState,
-    tenant: TenantId,
+    tenant: &Tenant<RunsWrite>,
     mut first: First<TenantTx>,
     base: RunId,
     heir: NewHeir,

@@ -4,11 +4,12 @@ use answerable_core::FieldError;
 use answerable_core::field_error::pointer_token;
 use answerable_core::template::{Filling, Slot, Template};
 use answerable_ports::{McpFault, is_reserved_header};
-use answerable_store::TenantTx;
+use answerable_store::{Counted, TenantTx};
 use axum::extract::State;
 use axum::http::HeaderValue;
 use serde_json::Value;
 
+use crate::admit::room_for;
 use crate::auth::{Admin, Tenant};
 use crate::body::Body;
 use crate::page::Page;
@@ -55,6 +56,9 @@ async fn store(
     let faults = header_faults(&mut tx, &spec).await?;
     if !faults.is_empty() {
         return Err(Problem::invalid(faults));
+    }
+    if tx.mcp_server_fetch(&name).await?.is_none() {
+        room_for(&mut tx, Counted::McpServers).await?;
     }
     let row = tx.mcp_server_put(&name, &spec.into()).await?;
     tx.commit().await?;

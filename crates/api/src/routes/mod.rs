@@ -6,6 +6,7 @@ mod artifacts;
 mod audit;
 mod decisions;
 mod deliveries;
+mod exports;
 mod grants;
 mod heirs;
 mod inbox;
@@ -19,6 +20,7 @@ mod replays;
 mod run_deletion;
 mod run_reads;
 mod runs;
+mod schedules;
 mod secrets;
 mod server;
 mod signing_secret;
@@ -41,6 +43,7 @@ pub(crate) fn all() -> Vec<Route> {
         audit::routes(),
         decisions::routes(),
         deliveries::routes(),
+        exports::routes(),
         grants::routes(),
         heirs::routes(),
         inbox::routes(),
@@ -54,6 +57,7 @@ pub(crate) fn all() -> Vec<Route> {
         run_deletion::routes(),
         run_reads::routes(),
         runs::routes(),
+        schedules::routes(),
         secrets::routes(),
         server::routes(),
         signing_secret::routes(),

@@ -3,9 +3,11 @@
 use answerable_core::agent::Prices;
 use answerable_core::field_error;
 use answerable_core::provider::check_options;
+use answerable_store::Counted;
 use axum::extract::State;
 use serde_json::Value;
 
+use crate::admit::room_for;
 use crate::auth::{Admin, Tenant};
 use crate::body::Body;
 use crate::page::Page;
@@ -48,6 +50,9 @@ async fn store(
     check_name(&name)?;
     check_spec(&state, &spec)?;
     let mut tx = tenant.begin(&state).await?;
+    if tx.provider_fetch(&name).await?.is_none() {
+        room_for(&mut tx, Counted::Providers).await?;
+    }
     let row = tx.provider_put(&name, &spec.into()).await?;
     tx.commit().await?;
     Answer::ok(&Provider::from(row))

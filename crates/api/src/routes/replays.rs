@@ -33,7 +33,7 @@ async fn create(
         Turn::First(first) => first,
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
-    let (by, trace) = (tenant.key_id.to_string(), caller.context(&mut first.tx).await?);
+    let (by, trace) = (tenant.asker(), caller.context(&mut first.tx).await?);
     let wanted = Wanted { by, creators: tenant.creators(), trace, turn: Arc::clone(&turn) };
     let (base, new) = played(&state, &mut first.tx, run_id, once.body, wanted).await?;
     let new_id = new.run_id;

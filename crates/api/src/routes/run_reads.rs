@@ -62,7 +62,7 @@ async fn events(
     let after = params.integer("after", 0, MAX_SEQ)?.unwrap_or(0);
     if sse::is_wanted(&headers) {
         let after = sse::last_event_id(&headers)?.unwrap_or(after);
-        return sse::stream(&state, tenant.id, run_id, after).await;
+        return sse::stream(&state, &tenant, run_id, after).await;
     }
     let list = format!("events:{run_id}");
     let after = page.after_parsed(&list)?.unwrap_or(0).max(after);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use answerable_core::id::{AgentId, RunId, TenantId, ThreadId};
+use answerable_core::id::{AgentId, RunId, ScheduleId, ThreadId};
 use answerable_store::{ChangeRefused, Changer, RunFilter, RunPatch, TenantTx};
 use axum::extract::State;
 use serde_json::{Map, Value};
@@ -50,43 +50,44 @@ async fn create(
     state.takes_work()?;
     let mut first = match once.key.begin(&state, tenant.id).await? {
         Turn::First(first) => first,
-        Turn::Replay(replay) => return replayed(&state, tenant.id, prefer, replay).await,
+        Turn::Replay(replay) => return replayed(&state, &tenant, prefer, replay).await,
     };
-    let asker =
-        Asker { who: tenant.key_id.to_string(), creators: tenant.creators(), is_admin: tenant.is_admin };
+    let asker = Asker { who: tenant.asker(), creators: tenant.creators(), is_admin: tenant.is_admin };
     let new = admit::admit(&state, &mut first.tx, once.body, asker, caller).await?;
     first.tx.run_create(&new).await?.map_err(admit::refused)?;
     let run = shown(&mut first.tx, new.run_id).await?;
     let answer = Answer::created(format!("/v1/runs/{}", new.run_id), &run)?;
     let answer = first.answer_with_run(answer, new.run_id.0).await?;
-    held(&state, tenant.id, new.run_id, prefer, answer).await
+    held(&state, &tenant, new.run_id, prefer, answer).await
 }
 
 /// A replay shows the run as it stands now, and holds the answer as the first would.
 pub(super) async fn replayed(
     state: &AppState,
-    tenant: TenantId,
+    tenant: &Tenant<RunsWrite>,
     prefer: PreferWait,
     replay: Replay,
 ) -> Result<Answer, Problem> {
     let Some(run_id) = replay.run_id().map(RunId) else { return Ok(replay.answer()) };
-    let run = shown(&mut state.store.tenant(tenant).await?, run_id).await?;
+    let run = shown(&mut state.store.tenant(tenant.id).await?, run_id).await?;
     held(state, tenant, run_id, prefer, replay.answer().showing(&run)?).await
 }
 
+/// Holds the answer as long as is asked for. Who may be here no longer gets it at once, and as it was.
 pub(super) async fn held(
     state: &AppState,
-    tenant: TenantId,
+    tenant: &Tenant<RunsWrite>,
     run_id: RunId,
     prefer: PreferWait,
     answer: Answer,
 ) -> Result<Answer, Problem> {
     let Some(time) = prefer.0 else { return Ok(answer) };
+    tenant.rest();
     // The run is stored; whatever goes wrong from here on, the answer stands.
-    if watch::until_settled(state, tenant, run_id, time).await.is_err() {
+    if watch::until_settled(state, tenant.id, run_id, time, &tenant.standing).await.is_err() {
         return Ok(answer);
     }
-    let now = async { shown(&mut state.store.tenant(tenant).await?, run_id).await };
+    let now = async { shown(&mut state.store.tenant(tenant.id).await?, run_id).await };
     match now.await {
         Ok(run) => answer.showing(&run),
         Err(_) => Ok(answer),
@@ -113,16 +114,17 @@ async fn list(
 
 fn filter(params: &Params) -> Result<Option<RunFilter>, Problem> {
     let status = params.word("status", &STATUSES)?.map(str::to_owned);
-    let (agent, thread) = (params.get("agent_id"), params.get("thread_id"));
-    let (Ok(agent_id), Ok(thread_id)) =
-        (agent.map(str::parse::<AgentId>).transpose(), thread.map(str::parse::<ThreadId>).transpose())
-    else {
+    let (Ok(agent_id), Ok(thread_id), Ok(schedule_id)) = (
+        params.id::<AgentId>("agent_id"),
+        params.id::<ThreadId>("thread_id"),
+        params.id::<ScheduleId>("schedule_id"),
+    ) else {
         return Ok(None);
     };
     let metadata: Map<String, Value> =
         params.with_prefix("metadata.").map(|(name, value)| (name.to_owned(), value.into())).collect();
     let metadata = (!metadata.is_empty()).then_some(Value::Object(metadata));
-    Ok(Some(RunFilter { status, agent_id, thread_id, metadata }))
+    Ok(Some(RunFilter { status, agent_id, thread_id, schedule_id, metadata }))
 }
 
 async fn fetch(
@@ -154,6 +156,7 @@ fn unchanged(refused: ChangeRefused) -> Problem {
         ChangeRefused::Ended => Problem::conflict("The run has ended."),
         ChangeRefused::AboveAgent(names) => admit::above_agent(&names),
         ChangeRefused::Invalid(faults) => Problem::invalid(faults),
+        ChangeRefused::Full(full) => Problem::full(full),
         ChangeRefused::InboxFull => Problem::conflict("Too much waits for this run already.").after(2),
     }
 }
@@ -166,7 +169,8 @@ async fn wait(
 ) -> Result<Answer, Problem> {
     let seconds = params.integer("timeout", 0, 60)?.and_then(|seconds| u64::try_from(seconds).ok());
     let time = seconds.map_or(MAX_WAIT, Duration::from_secs);
-    watch::until_settled(&state, tenant.id, run_id, time).await?;
+    tenant.rest();
+    watch::until_settled(&state, tenant.id, run_id, time, &tenant.standing).await?;
     Answer::ok(&shown(&mut state.store.tenant(tenant.id).await?, run_id).await?)
 }
 

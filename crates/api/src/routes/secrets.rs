@@ -1,7 +1,9 @@
 //! A tenant's secrets: written, never read.
 
+use answerable_store::Counted;
 use axum::extract::State;
 
+use crate::admit::room_for;
 use crate::auth::{Admin, Tenant};
 use crate::body::Body;
 use crate::page::Page;
@@ -43,6 +45,9 @@ async fn store(
 ) -> Result<Answer, Problem> {
     check_name(&name)?;
     let mut tx = tenant.begin(&state).await?;
+    if tx.secret_fetch(&name).await?.is_none() {
+        room_for(&mut tx, Counted::Secrets).await?;
+    }
     let row = tx.secret_put(&name, &spec.into()).await?;
     tx.commit().await?;
     Answer::ok(&Secret::from(row))

@@ -1,7 +1,5 @@
 //! The server's own pages.
 
-use std::time::Duration;
-
 use answerable_store::StoreError;
 use axum::extract::State;
 use axum::response::Response;
@@ -12,9 +10,6 @@ use crate::document;
 use crate::problem::{Answer, Problem, page};
 use crate::router::{Route, get};
 use crate::state::AppState;
-
-/// Time that the database has to answer before the server counts as not ready.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Serialize)]
 struct ServerStatus {
@@ -36,11 +31,11 @@ async fn health(_: Anybody) -> Result<Answer, Problem> {
 
 async fn readiness(_: Anybody, State(state): State<AppState>) -> Result<Answer, Problem> {
     state.takes_work()?;
-    match tokio::time::timeout(PATIENCE, state.store.check()).await {
-        Ok(Ok(())) => Answer::ok(&ServerStatus { status: "ready" }),
+    match state.readiness.get(&state.store).await {
+        Ok(()) => Answer::ok(&ServerStatus { status: "ready" }),
         // Whoever asks is told, and asks again and again; the log has it from those who need the database.
-        Err(_) | Ok(Err(StoreError::Away(_))) => Err(Problem::unavailable(2)),
-        Ok(Err(broken)) => Err(broken.into()),
+        Err(StoreError::Away(_)) => Err(Problem::unavailable(2)),
+        Err(broken) => Err(broken.into()),
     }
 }
 

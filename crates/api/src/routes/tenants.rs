@@ -62,6 +62,9 @@ async fn update(
 ) -> Result<Answer, Problem> {
     check_quotas(&change.quotas)?;
     let mut tx = operator.begin(&state).await?;
+    if let Some(suspended) = change.suspended {
+        tx.tenant_suspend(tenant, suspended).await?;
+    }
     let row =
         tx.tenant_update(tenant, change.name.as_deref(), &change.quotas, change.trust_traceparent).await?;
     let row = row.ok_or_else(Problem::not_found)?;

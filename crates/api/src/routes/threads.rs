@@ -1,9 +1,10 @@
 //! Conversations over several runs.
 
 use answerable_core::id::ThreadId;
-use answerable_store::ThreadDeleted;
+use answerable_store::{Counted, ThreadDeleted};
 use axum::extract::State;
 
+use crate::admit::room_for;
 use crate::auth::{RunsRead, RunsWrite, Tenant};
 use crate::idempotency::{Once, Turn};
 use crate::page::Page;
@@ -33,6 +34,7 @@ async fn create(
         Turn::First(first) => first,
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
+    room_for(&mut first.tx, Counted::Threads).await?;
     let thread = first.tx.thread_create(&once.body.metadata).await?;
     let path = format!("/v1/threads/{}", ThreadId(thread.thread_id));
     first.answer(Answer::created(path, &Thread::from(thread))?).await

@@ -1,8 +1,10 @@
 //! Where a tenant hears of its runs.
 
 use answerable_core::id::WebhookId;
+use answerable_store::Counted;
 use axum::extract::State;
 
+use crate::admit::room_for;
 use crate::auth::{Admin, Tenant};
 use crate::body::{Body, Nothing};
 use crate::idempotency::{Once, Turn};
@@ -34,6 +36,7 @@ async fn create(
         Turn::Replay(replay) => return Ok(replay.answer()),
     };
     state.check_address(&once.body.url, "/url")?;
+    room_for(&mut first.tx, Counted::Webhooks).await?;
     let (row, secret) = first.tx.webhook_create(&once.body.into()).await?;
     let path = format!("/v1/webhooks/{}", WebhookId(row.webhook_id));
     first.answer(Answer::created(path, &Webhook::with_secret(row, &secret))?.with_secret()).await

@@ -16,7 +16,7 @@ use crate::file_path::FileName;
 use crate::page::Page;
 use crate::path::Id;
 use crate::preconditions::{Precondition, tag};
-use crate::problem::{Answer, Problem, attachment};
+use crate::problem::{Answer, FULL_FOR_S, Problem, attachment};
 use crate::query::Params;
 use crate::router::{Route, delete, get, put};
 use crate::shapes::workspaces::{StoredFile, WorkspaceFile};
@@ -129,6 +129,7 @@ async fn change<S>(
             "{file} is a file, so {within} can't be in a folder of that name."
         ))),
         FilesCommitted::OverLimit(words) => Err(Problem::invalid_at("", words)),
+        FilesCommitted::Full(words) => Err(Problem::quota_exceeded(words, FULL_FOR_S)),
         FilesCommitted::NoWorkspace => Err(Problem::not_found()),
         FilesCommitted::Repeated(_) => Err(Problem::internal("a caller's change was taken for a call's")),
     }

@@ -2,7 +2,7 @@
 
 use answerable_core::Millis;
 use answerable_core::budget::{BudgetPatch, Budgets};
-use answerable_core::id::{AgentId, CallId, LedgerId, RunId, ThreadId, WorkspaceId};
+use answerable_core::id::{AgentId, CallId, LedgerId, RunId, ScheduleId, ThreadId, WorkspaceId};
 use answerable_core::run::RunState;
 use answerable_store::{OnBusy, RunRecord};
 use chrono::{DateTime, Utc};
@@ -42,6 +42,8 @@ pub(crate) struct Run {
     metadata: Value,
     priority: i16,
     concurrency_key: Option<String>,
+    schedule_id: Option<ScheduleId>,
+    due_at: Option<Time>,
     not_before: Option<Time>,
     deadline: Option<Time>,
     created_at: Time,
@@ -85,6 +87,8 @@ impl From<RunRecord> for Run {
             metadata: run.metadata,
             priority: run.priority,
             concurrency_key: run.concurrency_key,
+            schedule_id: run.schedule_id.map(ScheduleId),
+            due_at: run.due_at.map(Time),
             not_before: run.not_before.map(Time),
             deadline: run.deadline.map(Time),
             created_at: Time(run.created_at),

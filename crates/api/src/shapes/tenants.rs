@@ -1,9 +1,8 @@
-//! Tenants and their keys.
+//! Tenants.
 
 use answerable_core::FieldError;
-use answerable_core::id::{KeyId, TenantId};
-use answerable_store::{KeyRow, TenantRow};
-use chrono::{DateTime, Utc};
+use answerable_core::id::TenantId;
+use answerable_store::TenantRow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -33,6 +32,8 @@ pub(crate) struct TenantUpdate {
     pub(crate) quotas: Map<String, Value>,
     #[serde(default)]
     pub(crate) trust_traceparent: Option<bool>,
+    #[serde(default)]
+    pub(crate) suspended: Option<bool>,
 }
 
 impl RequestBody for TenantUpdate {}
@@ -52,6 +53,7 @@ pub(crate) struct Tenant {
     name: String,
     quotas: Value,
     trust_traceparent: bool,
+    suspended_at: Option<Time>,
     created_at: Time,
 }
 
@@ -63,53 +65,8 @@ impl From<TenantRow> for Tenant {
             name: row.name,
             quotas: row.quotas,
             trust_traceparent: row.trust_traceparent,
+            suspended_at: row.suspended_at.map(Time),
             created_at: Time(row.created_at),
-        }
-    }
-}
-
-/// A key to be made.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct KeyCreate {
-    pub(crate) name: String,
-    pub(crate) scopes: Vec<String>,
-    #[serde(default)]
-    pub(crate) expires_at: Option<DateTime<Utc>>,
-}
-
-impl RequestBody for KeyCreate {}
-
-/// A key as it is shown; `secret` in the answer that made it alone.
-#[derive(Debug, Serialize)]
-pub(crate) struct Key {
-    id: KeyId,
-    object: &'static str,
-    name: String,
-    scopes: Vec<String>,
-    expires_at: Option<Time>,
-    created_at: Time,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
-}
-
-impl Key {
-    /// With its secret.
-    pub(crate) fn with_secret(row: KeyRow, secret: &str) -> Self {
-        Self { secret: Some(secret.to_owned()), ..Self::from(row) }
-    }
-}
-
-impl From<KeyRow> for Key {
-    fn from(row: KeyRow) -> Self {
-        Self {
-            id: KeyId(row.key_id),
-            object: "key",
-            name: row.name,
-            scopes: row.scopes,
-            expires_at: row.expires_at.map(Time),
-            created_at: Time(row.created_at),
-            secret: None,
         }
     }
 }

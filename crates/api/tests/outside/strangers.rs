@@ -21,11 +21,15 @@ fn path_of(template: &str) -> String {
         ("key_id", "key"),
         ("grant_id", "grt"),
         ("ledger_id", "led"),
+        ("workspace_id", "wsp"),
+        ("schedule_id", "sch"),
     ];
     let path = kinds.iter().fold(template.to_owned(), |path, (name, prefix)| {
         path.replace(&format!("{{{name}}}"), &format!("{prefix}_{ID}"))
     });
-    path.replace("{name}", "nothing").replace("{number}", "1")
+    let path = path.replace("{name}", "nothing").replace("{number}", "1").replace("{path}", "a.txt");
+    assert!(!path.contains('{'), "{template} names something new");
+    path
 }
 
 /// Scopes of which any one opens an operation; `None` where it takes no tenant's key.

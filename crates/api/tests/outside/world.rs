@@ -58,6 +58,8 @@ impl Metrics for Quiet {
     }
 
     fn answered(&self, _: &str, _: &str, _: u16, _: Duration) {}
+
+    fn shed(&self, _: &'static str) {}
 }
 
 /// Nothing at 10.0.0.1 may be called, nor anything that is no web address.
@@ -118,6 +120,9 @@ impl World {
             operator_key: Some(OPERATOR.into()),
             public_url: "http://answerable.example".into(),
             max_body_bytes: 64 * 1024,
+            max_requests: 64,
+            max_streams: 64,
+            identity: None,
             metrics: Arc::new(Quiet),
             addresses: Arc::new(Rule),
             shell: ShellRule { refusal: None, network: false, memory_mb: 1024 },

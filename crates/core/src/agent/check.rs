@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::check_tool::{check_running, check_tool};
 use super::{AgentSpec, McpTool};
+use crate::permission::MAX_RULES;
 use crate::{FieldError, budget, loop_guard};
 
 /// Most tools of an agent; as many as providers take.
@@ -21,6 +22,9 @@ const MAX_REDACTIONS: usize = 100;
 /// Bytes of such a pointer.
 const MAX_POINTER: usize = 1_000;
 
+/// Bytes of an agent as JSON.
+const MAX_AGENT_BYTES: usize = 4 << 20;
+
 /// Every fault of an agent whose schemas are looked at elsewhere ([`crate::registry::Registry::compile`]).
 pub fn check(agent: &AgentSpec) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -30,6 +34,9 @@ pub fn check(agent: &AgentSpec) -> Vec<FieldError> {
     check_limits(agent, &mut errors);
     check_trace(agent, &mut errors);
     check_mcp(agent, &mut errors);
+    if serde_json::to_string(agent).map_or(0, |text| text.len()) > MAX_AGENT_BYTES {
+        errors.push(FieldError::new("", format!("an agent has at most {MAX_AGENT_BYTES} bytes")));
+    }
     if agent.tools.len() > MAX_TOOLS {
         errors.push(FieldError::new("/tools", format!("at most {MAX_TOOLS} tools")));
     }
@@ -152,8 +159,8 @@ fn check_limits(agent: &AgentSpec, errors: &mut Vec<FieldError>) {
     if agent.context.max_tokens == 0 {
         errors.push(FieldError::new("/context/max_tokens", "must be at least 1"));
     }
-    if agent.policy.rules.len() > 200 {
-        errors.push(FieldError::new("/policy/rules", "at most 200"));
+    if agent.policy.rules.len() > MAX_RULES {
+        errors.push(FieldError::new("/policy/rules", format!("at most {MAX_RULES}")));
     }
 }
 

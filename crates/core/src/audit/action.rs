@@ -38,10 +38,18 @@ actions! {
     TenantCreate = "tenant.create" on "tenant";
     /// The operator changes a tenant.
     TenantUpdate = "tenant.update" on "tenant";
+    /// The operator suspends a tenant.
+    TenantSuspend = "tenant.suspend" on "tenant";
+    /// The operator resumes a tenant.
+    TenantResume = "tenant.resume" on "tenant";
+    /// All that a tenant has is taken away as a copy.
+    TenantExport = "tenant.export" on "tenant";
     /// The operator deletes a tenant.
     TenantDelete = "tenant.delete" on "tenant";
     /// The operator makes a key.
     KeyCreate = "key.create" on "key";
+    /// The operator gives a key another secret.
+    KeyRotate = "key.rotate" on "key";
     /// The operator takes a key back.
     KeyRevoke = "key.revoke" on "key";
     /// A model provider is stored.
@@ -52,6 +60,8 @@ actions! {
     SecretPut = "secret.put" on "secret";
     /// A secret is deleted.
     SecretDelete = "secret.delete" on "secret";
+    /// The data keys of stored secrets are wrapped by another key.
+    SecretsRewrap = "secrets.rewrap" on "secret_key";
     /// An MCP server is stored.
     McpServerPut = "mcp_server.put" on "mcp_server";
     /// An MCP server is deleted.
@@ -88,6 +98,14 @@ actions! {
     GrantRevoke = "grant.revoke" on "grant";
     /// Somebody says what became of an effect.
     LedgerResolve = "ledger.resolve" on "ledger_entry";
+    /// A schedule is made.
+    ScheduleCreate = "schedule.create" on "schedule";
+    /// A schedule is changed.
+    ScheduleUpdate = "schedule.update" on "schedule";
+    /// A schedule is deleted.
+    ScheduleDelete = "schedule.delete" on "schedule";
+    /// A schedule is fired out of its time.
+    ScheduleTrigger = "schedule.trigger" on "schedule";
     /// A run is cancelled.
     RunCancel = "run.cancel" on "run";
     /// A run's limits or metadata are changed.

@@ -16,6 +16,11 @@ pub enum Actor {
         /// The user, as the key says.
         user: Option<String>,
     },
+    /// A person of the tenant, under a name of their own.
+    Person {
+        /// The name.
+        user: String,
+    },
     /// The operator.
     Operator,
     /// Somebody with a link.
@@ -29,6 +34,7 @@ impl Actor {
     fn to_json(&self) -> Value {
         let (kind, key_id, user) = match self {
             Self::Key { key_id, user } => ("key", Some(*key_id), user.as_deref()),
+            Self::Person { user } => ("person", None, Some(user.as_str())),
             Self::Operator => ("operator", None, None),
             Self::Link => ("link", None, None),
             Self::Server => ("server", None, None),

@@ -179,13 +179,35 @@ impl CompiledRule {
         let parts = ExplainedParts {
             tool: rule.tool.as_ref().map(|glob| self.explain_tool(glob, call)),
             risk: rule.risk.as_ref().map(|risks| self.explain_risk(risks, call)),
-            input: self.input.as_ref().map(|schema| fit(schema, call.input, "input", room)),
-            context: self.context.as_ref().map(|schema| fit(schema, call.context, "context", room)),
+            input: self.input.as_ref().map(|schema| self.fit(schema, call.input, "input", room)),
+            context: self.context.as_ref().map(|schema| self.fit(schema, call.context, "context", room)),
         };
         let of_all = [&parts.tool, &parts.risk, &parts.input, &parts.context];
         let matched = of_all.into_iter().flatten().all(|part| part.matched);
         let (effect, reason) = (rule.effect, rule.reason.clone());
         ExplainedRule { index, effect, reason, matched, decides: false, parts }
+    }
+
+    /// `room`: how many findings may be told of still.
+    fn fit(
+        &self,
+        schema: &Schema,
+        instance: &serde_json::Value,
+        what: &str,
+        room: &mut usize,
+    ) -> ExplainedPart {
+        let fits = schema.judge(instance);
+        let mut errors =
+            if fits == Some(true) || *room == 0 { Vec::new() } else { schema.findings(instance) };
+        errors.truncate(*room);
+        *room -= errors.len();
+        let word = match fits {
+            Some(true) => "fits",
+            Some(false) => "doesn't fit",
+            None => "can't be judged in time by",
+        };
+        let matched = self.matches(schema, instance);
+        ExplainedPart { matched, why: format!("the {what} {word} the schema"), errors }
     }
 
     fn explain_tool(&self, glob: &str, call: &CallFacts<'_>) -> ExplainedPart {
@@ -201,16 +223,6 @@ impl CompiledRule {
         let why = format!("the tool's risk, {}, {word} among: {}", call.risk.as_str(), listed.join(", "));
         ExplainedPart { matched, why, errors: Vec::new() }
     }
-}
-
-/// `room`: how many findings may be told of still.
-fn fit(schema: &Schema, instance: &serde_json::Value, what: &str, room: &mut usize) -> ExplainedPart {
-    let matched = schema.fits(instance);
-    let mut errors = if matched || *room == 0 { Vec::new() } else { schema.findings(instance) };
-    errors.truncate(*room);
-    *room -= errors.len();
-    let word = if matched { "fits" } else { "doesn't fit" };
-    ExplainedPart { matched, why: format!("the {what} {word} the schema"), errors }
 }
 
 #[cfg(test)]

@@ -122,8 +122,10 @@ impl Ids {
             | Event::ToolsChanged { .. }
             | Event::ContextOverflowed { .. }
             | Event::ModelFailed { .. }
+            | Event::QuotaUsedUp { .. }
             | Event::SummaryFailed { .. }
             | Event::TimerFired { .. }
+            | Event::Rested { .. }
             | Event::CancelRequested { .. }
             | Event::BudgetChanged { .. }
             | Event::Broken { .. } => {}

@@ -91,6 +91,9 @@ impl Need {
                 Some(Self::Context)
             }
             Event::Summarized { .. } | Event::SummaryFailed { .. } => Some(Self::Summary),
+            // A tenant's day as it was then; a replay asks for no allowance.
+            Event::QuotaUsedUp { .. } if state.is_summing_up() => Some(Self::Summary),
+            Event::QuotaUsedUp { .. } => Some(Self::Model),
             Event::ModelReplied { .. } | Event::ModelFailed { .. } => Some(Self::Model),
             Event::KeyFree { call, .. } | Event::KeyTaken { call, .. } => Some(Self::key(state, *call)),
             Event::AgentFound { call, .. } => Some(Self::Agent(*call)),
@@ -106,6 +109,7 @@ impl Need {
             | Event::ToolsChanged { .. }
             | Event::Steered { .. }
             | Event::TimerFired { .. }
+            | Event::Rested { .. }
             | Event::CancelRequested { .. }
             | Event::BudgetChanged { .. }
             | Event::Broken { .. } => None,

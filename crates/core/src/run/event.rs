@@ -7,7 +7,7 @@ use super::child::{ChildEnd, PinnedAgent};
 use super::listing::ToolList;
 use super::summing::SummaryTask;
 use crate::Millis;
-use crate::budget::{BudgetPatch, Estimate};
+use crate::budget::{BudgetPatch, DayLimit, Estimate};
 use crate::context::Manifest;
 use crate::id::{ApprovalId, CallId, LedgerId, MessageId};
 use crate::message::{Part, ProviderExtra, is_false};
@@ -77,6 +77,8 @@ pub enum Event {
         #[serde(default)]
         wire: Option<String>,
     },
+    /// The attempt that is due would take more than its tenant has left of the day; nobody was asked.
+    QuotaUsedUp { at: Millis, limit: DayLimit },
     /// People, or time, decided on a call: on this approval of it (`None` in older journals: the one that is open).
     CallDecided {
         at: Millis,
@@ -120,6 +122,8 @@ pub enum Event {
     },
     /// Some timer of the state is due.
     TimerFired { at: Millis },
+    /// Nobody worked on it from then until then: its tenant was suspended. That time doesn't count.
+    Rested { at: Millis, from: Millis, until: Millis },
     /// Somebody wants it to end.
     CancelRequested { at: Millis, reason: Option<String> },
     /// Its limits changed. If it asks for more and this is enough ([`super::RunState::is_enough`]), it goes on.
@@ -147,6 +151,7 @@ impl Event {
             | Self::SummaryFailed { at, .. }
             | Self::ModelReplied { at, .. }
             | Self::ModelFailed { at, .. }
+            | Self::QuotaUsedUp { at, .. }
             | Self::CallDecided { at, .. }
             | Self::RulesChanged { at, .. }
             | Self::KeyFree { at, .. }
@@ -159,6 +164,7 @@ impl Event {
             | Self::ToolResultSubmitted { at, .. }
             | Self::Steered { at, .. }
             | Self::TimerFired { at }
+            | Self::Rested { at, .. }
             | Self::CancelRequested { at, .. }
             | Self::BudgetChanged { at, .. }
             | Self::BudgetDenied { at, .. }
@@ -171,6 +177,10 @@ impl Event {
     pub fn moved_to(mut self, to: Millis) -> Self {
         if let Self::CallDecided { at, given_at: Some(given_at), .. } = &mut self {
             *given_at = given_at.saturating_add(to.saturating_sub(*at));
+        }
+        if let Self::Rested { at, from, until } = &mut self {
+            let later = to.saturating_sub(*at);
+            (*from, *until) = (from.saturating_add(later), until.saturating_add(later));
         }
         match &mut self {
             Self::Started { at }
@@ -186,6 +196,7 @@ impl Event {
             | Self::SummaryFailed { at, .. }
             | Self::ModelReplied { at, .. }
             | Self::ModelFailed { at, .. }
+            | Self::QuotaUsedUp { at, .. }
             | Self::CallDecided { at, .. }
             | Self::RulesChanged { at, .. }
             | Self::KeyFree { at, .. }
@@ -198,6 +209,7 @@ impl Event {
             | Self::ToolResultSubmitted { at, .. }
             | Self::Steered { at, .. }
             | Self::TimerFired { at }
+            | Self::Rested { at, .. }
             | Self::CancelRequested { at, .. }
             | Self::BudgetChanged { at, .. }
             | Self::BudgetDenied { at, .. }

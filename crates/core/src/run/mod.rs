@@ -5,6 +5,7 @@
 //! is outstanding" is all there is to recovery.
 
 mod approval_row;
+mod bill;
 mod budget_ask;
 mod call;
 mod child;
@@ -34,9 +35,11 @@ mod step;
 mod summing;
 mod timer;
 mod tools;
+mod unkept;
 mod void;
 
 pub use approval_row::{ApprovalKind, ApprovalRow, ApprovalStatus};
+pub use bill::OnBill;
 pub use call::{Approved, Call, CallOutcome, Stage};
 pub use child::{ChildEnd, ChildRow, Given, MAX_DEPTH, PinnedAgent, input_text};
 pub use clock::Clock;
@@ -59,6 +62,7 @@ pub use status::{Status, StopReason};
 pub use step::{IllegalEvent, MAX_RECOVERIES, RunConfig, Transition, step};
 pub use summing::{SummaryTask, Summing};
 pub use timer::next_due;
+pub use unkept::{MAX_RUN_ARTIFACT_BYTES, MAX_RUN_ARTIFACTS};
 
 #[cfg(any(test, feature = "lives"))]
 #[cfg_attr(not(test), expect(dead_code, reason = "the laws themselves are tried here alone"))]

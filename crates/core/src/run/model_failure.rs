@@ -80,8 +80,8 @@ impl Machine<'_> {
 
     /// An attempt came to nothing. Where nobody was asked it is a wait, of which there may be more.
     pub(super) fn count_failure(&mut self, failure: &ModelFailure, cost_microusd: u64) {
-        if let Some(usage) = &failure.usage {
-            self.state.used.add(usage, cost_microusd);
+        if failure.kind != FailureKind::Held {
+            self.spend(&failure.usage.unwrap_or_default(), cost_microusd);
         }
         let model = &mut self.state.model;
         model.attempts += 1;

@@ -79,6 +79,7 @@ impl Machine<'_> {
             self.emit_in_step(EventType::StepStarted, json!({}));
         }
         self.state.phase = Phase::Model;
+        self.note_model_asked();
         let counts = json!({"tokens": manifest.tokens, "included": manifest.included.len(), "omitted": manifest.omitted.len()});
         self.emit_in_step(EventType::ContextBuilt, counts);
         self.records.push(Record::StepOpened { number: self.state.step, manifest });
@@ -128,7 +129,7 @@ impl Machine<'_> {
 
     /// What a reply came to takes the place of its estimate; what the provider counted itself corrects the next one.
     pub(super) fn settle_usage(&mut self, usage: &Usage, cost_microusd: u64) {
-        self.state.used.add(usage, cost_microusd);
+        self.spend(usage, cost_microusd);
         let counted = self.state.estimate.counted();
         if usage.estimated || !Correction::is_believable(counted, usage.input_tokens) {
             return;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::bill::OnBill;
 use super::call::Call;
 use super::child::Given;
 use super::clock::Clock;
@@ -105,6 +106,9 @@ pub struct RunState {
     /// Where it stands with the tools of MCP servers; none: its agent takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<RunTools>,
+    /// Who is paid for what its attempts on models take; none before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bill: Option<OnBill>,
 }
 
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -155,6 +159,7 @@ impl RunState {
             correction: None,
             summing: Summing::default(),
             tools: None,
+            bill: None,
         }
     }
 

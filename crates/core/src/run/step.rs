@@ -80,6 +80,10 @@ impl Machine<'_> {
             // May happen to any live run.
             (_, Event::Recovered { deaths, unsent, .. }) => self.recovered(deaths, &unsent),
             (_, Event::TimerFired { .. }) => self.timer_fired(),
+            (_, Event::Rested { from, until, .. }) => {
+                self.state.clock.rest(from, until);
+                Ok(())
+            }
             (_, Event::CancelRequested { reason, .. }) => self.cancelled(reason),
             (_, Event::BudgetChanged { patch, by, .. }) => self.budget_changed(&patch, by),
             (_, Event::Steered { message_id, content, parts, pinned, .. }) => {
@@ -150,6 +154,8 @@ impl Machine<'_> {
             (_, event @ (Event::ModelReplied { .. } | Event::ModelFailed { .. })) => {
                 Err(self.illegal(name(&event)))
             }
+            (Phase::Model | Phase::Summary, Event::QuotaUsedUp { limit, .. }) => self.quota_used_up(limit),
+            (_, event @ Event::QuotaUsedUp { .. }) => Err(self.illegal(name(&event))),
 
             (Phase::Tools, Event::CallDecided { call, approval, verdict, by, given_at, reason, .. }) => {
                 self.call_decided(call, approval, verdict, (by, given_at), reason)
@@ -299,6 +305,7 @@ pub(super) fn name(event: &Event) -> &'static str {
         Event::SummaryFailed { .. } => "SummaryFailed",
         Event::ModelReplied { .. } => "ModelReplied",
         Event::ModelFailed { .. } => "ModelFailed",
+        Event::QuotaUsedUp { .. } => "QuotaUsedUp",
         Event::CallDecided { .. } => "CallDecided",
         Event::RulesChanged { .. } => "RulesChanged",
         Event::KeyFree { .. } => "KeyFree",
@@ -311,6 +318,7 @@ pub(super) fn name(event: &Event) -> &'static str {
         Event::ToolResultSubmitted { .. } => "ToolResultSubmitted",
         Event::Steered { .. } => "Steered",
         Event::TimerFired { .. } => "TimerFired",
+        Event::Rested { .. } => "Rested",
         Event::CancelRequested { .. } => "CancelRequested",
         Event::BudgetChanged { .. } => "BudgetChanged",
         Event::BudgetDenied { .. } => "BudgetDenied",

@@ -82,6 +82,7 @@ impl Machine<'_> {
         self.state.version = self.state.version.max(VERSION_OF_SUMMARIES);
         self.state.phase = Phase::Summary;
         self.state.model = Progress::default();
+        self.note_model_asked();
         let (provider, model) = self.target();
         let data = json!({"upto": task.upto, "version": task.version, "covered": task.covered,
             "provider": provider, "model": model, "tokens": estimate.input_tokens});
@@ -93,7 +94,7 @@ impl Machine<'_> {
     pub(super) fn summarized(&mut self, reply: ReplyFacts) -> Legal {
         self.model_was_asked("Summarized")?;
         // What is sent for a summary is shortened, so it says nothing of how the provider counts.
-        self.state.used.add(&reply.usage, reply.cost_microusd);
+        self.spend(&reply.usage, reply.cost_microusd);
         self.state.model.attempts += 1;
         let told = self.attempt_data(Some(&reply.usage), reply.cost_microusd, reply.duration_ms);
         match (reply.kind.summary_fault(), self.state.summing.task.take()) {
@@ -155,7 +156,10 @@ impl Machine<'_> {
             AfterFailure::Fallback if self.state.budgets.max_cost_microusd.is_some() => {
                 self.give_up_summary()
             }
-            AfterFailure::Fallback => self.next_target(),
+            AfterFailure::Fallback => {
+                self.next_target();
+                self.note_model_asked();
+            }
             AfterFailure::Shrink => self.state.model.shrunk = true,
             AfterFailure::CutCap => self.state.model.cap_cut = true,
             AfterFailure::ContextOverflow | AfterFailure::Refusal | AfterFailure::End(_) => {

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod approved;
+mod bill;
 mod budgets;
 mod children;
 mod crashes;
@@ -23,7 +24,7 @@ mod uncertain;
 use super::step::name;
 use super::trial::{Trial, approved, said, unclear};
 use super::{Event, SubmittedStatus};
-use crate::budget::{BudgetPatch, Used};
+use crate::budget::{BudgetPatch, DayLimit, Used};
 use crate::id::{ApprovalId, CallId, MessageId};
 use crate::ledger;
 use crate::model::FailureKind;
@@ -49,6 +50,7 @@ Summarized              .      .        .       .         .     x       .     . 
 SummaryFailed           .      .        .       .         .     x       .     .       .     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
 ModelReplied            .      .        .       .         .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
 ModelFailed             .      .        .       .         .     .       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
+QuotaUsedUp             .      .        .       .         .     x       .     .       x     .     .      .     | .     .     .   .   .       .      .     .      .           .               .    .
 CallDecided             .      .        .       .         .     .       .     .       .     .     .      .     | x     .     .   .   .       .      .     .      .           .               .    .
 RulesChanged            .      .        .       .         .     .       .     .       .     .     .      .     | x     x     x   x   x       x      x     x      x           x               x    x
 KeyFree                 .      .        .       .         .     .       .     .       .     .     .      .     | .     .     x   .   .       .      .     .      .           .               .    .
@@ -61,6 +63,7 @@ EffectSettled           .      .        .       .         .     .       .     . 
 ToolResultSubmitted     .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     x      .           .               .    .
 Steered                 x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 TimerFired              x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+Rested                  x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 CancelRequested         x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 BudgetChanged           x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 BudgetDenied            .      .        .       .         .     .       .     .       .     .     x      .     | .     .     .   .   .       .      .     .      .           .               .    .
@@ -118,6 +121,7 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         trial.summary_failed(FailureKind::Passing, 503, None),
         trial.replied(&said("done", &[]), false),
         trial.failed(FailureKind::Passing, 503, None),
+        Event::QuotaUsedUp { at, limit: DayLimit::Tokens },
         Event::CallDecided {
             at,
             call,
@@ -138,6 +142,7 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::ToolResultSubmitted { at, call, submitted },
         Event::Steered { at, message_id, content: "be brief".into(), parts: vec![], pinned: false },
         Event::TimerFired { at },
+        Event::Rested { at, from: at, until: at },
         Event::CancelRequested { at, reason: Some("enough".into()) },
         Event::BudgetChanged {
             at,

@@ -59,5 +59,6 @@ fn own_use(state: &RunState) -> Used {
             .cost_microusd
             .saturating_sub(before.cost_microusd)
             .saturating_sub(below.cost_microusd),
+        ..Used::default()
     }
 }

@@ -51,6 +51,8 @@ pub(super) fn attempt(frame: &Frame, told: &Told<'_>) -> Option<Span> {
         Event::Recovered { deaths, .. } if *deaths > told.before.deaths && is_asked(told.before) => {
             Some(base(frame, told, None).error(Some("worker_lost")).done())
         }
+        // Nobody was asked.
+        Event::QuotaUsedUp { .. } => Some(base(frame, told, None).error(Some("quota_exceeded")).done()),
         // The run ended first: the answer, if there will be one, is nobody's.
         _ if told.after.is_ended() && is_asked(told.before) => {
             Some(base(frame, told, None).error(Some("cancelled")).done())

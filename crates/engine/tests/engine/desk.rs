@@ -16,8 +16,8 @@ use answerable_engine::{Engine, EngineConfig, EngineParts};
 use answerable_ports::commit::{Commit, Inbound, InboundBody};
 use answerable_ports::store::Rules;
 use answerable_ports::{
-    Claimed, Clock, Committed, LateOutcome, Lease, ListedTool, LoadedRun, McpFault, Observer, Placed, Signal,
-    Signals,
+    Allowance, AllowanceWanted, Claimed, Clock, Committed, LateOutcome, Lease, ListedTool, LoadedRun,
+    McpFault, Observer, Placed, Signal, Signals,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -38,6 +38,8 @@ pub(crate) enum Heard {
     CommitFailed,
     /// A call would have begun that was judged by other rules than those of that moment.
     Fenced,
+    /// An attempt on the model asks what it may take of the day.
+    AsksAllowance(AllowanceWanted),
     /// A call of a tool with limits asks for its turn.
     AsksPlace,
     /// And gives it back.
@@ -107,6 +109,8 @@ pub(crate) struct Ways {
     pub(crate) claims_take: Duration,
     /// The model answers once it has the call's result.
     pub(crate) concludes: bool,
+    /// What an attempt on the model is told of the day; `None`: the tenant has no quota of it.
+    pub(crate) allowance: Option<Allowance>,
     /// What a call of a tool with limits is told of its turn; `None`: nothing yet.
     pub(crate) place: Option<Placed>,
     /// So long it takes to give one back.
@@ -157,6 +161,7 @@ impl Desk {
             claims_fail: false,
             claims_take: Duration::ZERO,
             concludes: true,
+            allowance: None,
             place: Some(Placed::Taken),
             frees_take: Duration::ZERO,
             gives_secrets: true,
@@ -370,6 +375,7 @@ fn loaded(state: RunState, inbox: Vec<Inbound>) -> LoadedRun {
         history: Vec::new(),
         inputs: BTreeMap::new(),
         known_inbox: inbox.last().map_or(0, |item| item.number),
+        rested: Vec::new(),
         inbox,
     }
 }

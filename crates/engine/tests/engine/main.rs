@@ -1,5 +1,6 @@
 //! The engine against a store, a model and a far side that do what a test tells them: refuse, hang, answer late.
 
+mod allowances;
 mod attachments;
 mod children;
 mod desk;

@@ -11,8 +11,8 @@ use answerable_core::tool::Attempt;
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
 use answerable_ports::{
-    Claimed, LateOutcome, Lease, LoadedRun, ModelTarget, PlaceTaken, PlaceWanted, Placed, Renewal, RunStore,
-    StoreError, Wake,
+    Allowance, AllowanceWanted, ArtifactsKept, Claimed, LateOutcome, Lease, LoadedRun, ModelTarget,
+    PlaceTaken, PlaceWanted, Placed, Renewal, Room, RunStore, StoreError, Wake,
 };
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -41,7 +41,7 @@ fn away<T>() -> Result<T, StoreError> {
 
 #[async_trait]
 impl RunStore for Desk {
-    async fn claim(&self, _: Uuid, _: usize, _: Duration, _: bool) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, _: Uuid, _: &Room<'_>, _: Duration) -> Result<Vec<Claimed>, StoreError> {
         let ways = self.ways.borrow().clone();
         if ways.claims_fail {
             self.note(Heard::ClaimFailed);
@@ -69,7 +69,7 @@ impl RunStore for Desk {
         let (taken, kept): (HashSet<Lease>, HashSet<Lease>) =
             leases.iter().partition(|lease| ways.taken.contains(lease));
         match ways.renewals {
-            Renewals::Granted => Ok(Renewal { renewed: kept, lost: taken }),
+            Renewals::Granted => Ok(Renewal { renewed: kept, lost: taken, ..Renewal::default() }),
             Renewals::Refused => Ok(Renewal { lost: leases.iter().copied().collect(), ..Renewal::default() }),
             Renewals::Busy => Ok(Renewal::default()),
             Renewals::Silent => std::future::pending().await,
@@ -123,7 +123,17 @@ impl RunStore for Desk {
     }
 
     async fn model_target(&self, _: TenantId, name: &str) -> Result<Option<ModelTarget>, StoreError> {
-        Ok(Some(ModelTarget { name: name.into(), kind: "fake".into(), ..ModelTarget::default() }))
+        let day_limited = self.ways.borrow().allowance.is_some();
+        Ok(Some(ModelTarget {
+            name: name.into(),
+            kind: "fake".into(),
+            day_limited,
+            ..ModelTarget::default()
+        }))
+    }
+
+    async fn artifacts_kept(&self, _: Lease) -> Result<ArtifactsKept, StoreError> {
+        Ok(ArtifactsKept::default())
     }
 
     async fn artifacts(
@@ -171,6 +181,11 @@ impl RunStore for Desk {
         _: &str,
     ) -> Result<Option<Result<KeyHolder, ()>>, StoreError> {
         Ok(None)
+    }
+
+    async fn take_allowance(&self, _: Lease, wanted: AllowanceWanted) -> Result<Allowance, StoreError> {
+        self.note(Heard::AsksAllowance(wanted));
+        self.ways.borrow().allowance.ok_or_else(|| StoreError::Broken("there is no quota".into()))
     }
 
     async fn take_place(&self, _: Lease, _: &PlaceWanted) -> Result<Placed, StoreError> {

@@ -90,6 +90,11 @@ impl SystemTx {
         self.acts.noted.extend([(Some(tenant), act), (None, operators)]);
     }
 
+    /// Notes what is done in the operator's own chain alone.
+    pub(crate) fn operator_act(&mut self, action: Action, target: impl ToString, detail: Value) {
+        self.acts.noted.push((None, Act::new(action, target, detail)));
+    }
+
     /// Writes what was noted.
     pub(crate) async fn acts_write(&mut self) -> Result<()> {
         let Acts { origin, noted } = std::mem::take(&mut self.acts);

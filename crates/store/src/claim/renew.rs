@@ -44,9 +44,11 @@ impl Store {
              ), renewed AS (
                  UPDATE run_queue q SET lease_until = now() + $5 FROM free
                  WHERE q.tenant_id = free.tenant_id AND q.run_id = free.run_id
-                 RETURNING q.tenant_id, q.run_id, q.epoch, q.urgent OR q.wake_at IS NOT NULL AS called
+                 RETURNING q.tenant_id, q.run_id, q.epoch, q.urgent OR q.wake_at IS NOT NULL AS called,
+                     EXISTS (SELECT FROM tenants t WHERE t.tenant_id = q.tenant_id AND t.suspended_at IS NOT NULL) AS suspended
              )
-             SELECT a.tenant_id AS "tenant_id!", a.run_id AS "run_id!", a.epoch AS "epoch!", a.held AS "held!", r.called
+             SELECT a.tenant_id AS "tenant_id!", a.run_id AS "run_id!", a.epoch AS "epoch!", a.held AS "held!", r.called,
+                 r.suspended
              FROM asked a LEFT JOIN renewed r ON r.tenant_id = a.tenant_id AND r.run_id = a.run_id AND r.epoch = a.epoch"#,
             &tenants,
             &runs,
@@ -65,6 +67,9 @@ impl Store {
             match row.called {
                 Some(called) => {
                     renewal.renewed.insert(lease);
+                    if row.suspended == Some(true) {
+                        renewal.suspended.insert(lease);
+                    }
                     if called {
                         self.signals().tell(Signal::Inbox(row.run_id));
                     }

@@ -6,7 +6,8 @@ use answerable_ports::Claimed;
 use sqlx::Row as _;
 use uuid::Uuid;
 
-use super::{ClaimRow, as_count, interval};
+use super::take::Taken;
+use super::{as_count, interval};
 use crate::error::store_error;
 use crate::{Result, Store};
 
@@ -44,12 +45,14 @@ impl Store {
         let taken = taken.bind(server).bind(interval(lease_for)).bind(due);
         let rows = taken.fetch_all(tx.conn()).await.map_err(store_error)?;
         tx.commit().await?;
-        let claimed = |row: &sqlx::postgres::PgRow| ClaimRow {
+        let claimed = |row: &sqlx::postgres::PgRow| Taken {
             tenant_id: row.get(0),
             run_id: row.get(1),
             epoch: row.get(2),
             deaths: row.get(3),
             may_start: Some(true),
+            is_first: None,
+            weight: None,
         };
         Ok(rows.iter().map(claimed).map(Claimed::from).collect())
     }

@@ -25,9 +25,9 @@ pub(crate) fn subject(said: DecisionWord, about: &str) -> String {
 /// Who decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Voter {
-    /// The user that a key's owner speaks for, the key itself, or whoever has the link.
+    /// The user that a key's owner speaks for, the key itself, a person under their own name, or whoever has the link.
     pub by: String,
-    /// The key that they decide with; none with a link.
+    /// The key that they decide with; a person and whoever has the link decide with none.
     pub key: Option<KeyId>,
 }
 
@@ -37,7 +37,8 @@ impl Voter {
         Self { by: BY_LINK.into(), key: None }
     }
 
-    pub(crate) fn has_link_alone(&self) -> bool {
+    /// Whether nobody says who they are.
+    pub fn has_link_alone(&self) -> bool {
         self.by == BY_LINK
     }
 

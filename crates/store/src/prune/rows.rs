@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use answerable_core::id::TenantId;
+use chrono::NaiveDate;
 use uuid::Uuid;
 
 use super::Batch;
@@ -15,6 +16,8 @@ use crate::{Result, Store};
 const ANSWERS: i64 = 5_000;
 /// Deliveries forgotten in one transaction.
 const DELIVERIES: i64 = 2_000;
+/// Tenants' days that are summed up between two looks.
+const DAYS: i64 = 200;
 /// Runs looked at for one transaction for each tenant. A run may have thousands of rows.
 const RUNS: i64 = 25;
 /// Runs whose journals are looked at in one transaction.
@@ -58,6 +61,18 @@ impl Store {
         Ok(Batch { gone, is_last: gone < DELIVERIES.unsigned_abs() })
     }
 
+    /// Sums up what tenants used on days before yesterday, each tenant's as itself; whether those were the last. Nothing is
+    /// added to such a day any more.
+    pub(super) async fn days_fold(&self) -> Result<bool> {
+        let days = self.system().await?.days_in_parts().await?;
+        for (tenant, day) in &days {
+            let mut tx = self.tenant(TenantId(*tenant)).await?;
+            tx.usage_fold(*day).await?;
+            tx.commit().await?;
+        }
+        Ok(days.len() < usize::try_from(DAYS).unwrap_or(0))
+    }
+
     /// Deletes runs that ended so long ago, each tenant's as the tenant itself would.
     pub(super) async fn runs_forget(&self, days: i32) -> Result<Batch> {
         let mut tenants: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
@@ -85,6 +100,18 @@ impl Store {
 }
 
 impl SystemTx {
+    async fn days_in_parts(&mut self) -> Result<Vec<(Uuid, NaiveDate)>> {
+        let rows = sqlx::query!(
+            "SELECT DISTINCT tenant_id, day FROM usage_days
+             WHERE part > 0 AND day < (now() AT TIME ZONE 'UTC')::date - 1 ORDER BY day, tenant_id LIMIT $1",
+            DAYS,
+        )
+        .fetch_all(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(rows.into_iter().map(|row| (row.tenant_id, row.day)).collect())
+    }
+
     async fn runs_past(&mut self, days: i32) -> Result<Vec<(Uuid, Uuid)>> {
         let rows = sqlx::query!(
             "SELECT tenant_id, run_id FROM runs

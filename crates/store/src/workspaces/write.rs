@@ -10,6 +10,7 @@ use super::bounds::Growth;
 use super::contents::{Kept, Ready, length};
 use super::files::{FileRow, read_path};
 use crate::Result;
+use crate::counts::Counted;
 use crate::error::store_error;
 use crate::tx::TenantTx;
 
@@ -256,7 +257,18 @@ impl TenantTx {
         .fetch_one(self.conn())
         .await
         .map_err(store_error)?;
-        Ok(growth.over(now.files, now.bytes).map(FilesCommitted::OverLimit))
+        if let Some(words) = growth.over(now.files, now.bytes) {
+            return Ok(Some(FilesCommitted::OverLimit(words)));
+        }
+        Ok(
+            if growth.bytes > 0
+                && let Err(full) = self.room_for(Counted::WorkspaceBytes, 0).await?
+            {
+                Some(FilesCommitted::Full(full.to_string()))
+            } else {
+                None
+            },
+        )
     }
 }
 

@@ -73,10 +73,18 @@ pub(crate) async fn with_everything(world: &World) -> RunId {
         "INSERT INTO run_tools (tenant_id, run_id, hash, tools) VALUES ($1, $2, 'x', '[]')",
         "INSERT INTO tool_places (tenant_id, tool_name, call_id, run_id, attempt, epoch, since, left_at, until)
          VALUES ($1, 'x', gen_random_uuid(), $2, 1, 1, now(), now(), now())",
+        "INSERT INTO day_allowances (tenant_id, run_id, epoch, tokens, cost_microusd) VALUES ($1, $2, 1, 1, 1)",
         "INSERT INTO run_lineage (tenant_id, run_id, position, ancestor_id, through_step, through_seq, own)
          VALUES ($1, $2, 0, $2, 1, 1, true)",
         "INSERT INTO inherited_effects (tenant_id, run_id, ledger_id, tool_name, input_hash, ord)
          SELECT tenant_id, run_id, ledger_id, tool_name, input_hash, 1 FROM ledger WHERE tenant_id = $1 AND run_id = $2",
+        "WITH made AS (
+             INSERT INTO schedules (tenant_id, schedule_id, name, cron, timezone, run, skip_if_running, metadata, created_by,
+                 updated_by, asker, creators, as_admin, created_at, updated_at, dealt_until)
+             VALUES ($1, gen_random_uuid(), 'x', 'x', 'x', '{}', true, '{}', 'x', 'x', 'x', '{}', true, now(), now(), now())
+             RETURNING schedule_id)
+         INSERT INTO schedule_firings (tenant_id, schedule_id, due_at, fired_at, outcome, run_id)
+         SELECT $1, schedule_id, now(), now(), 'started', $2 FROM made",
         "INSERT INTO idempotency_keys (tenant_id, route, key, request_hash, status, body)
          VALUES ($1, 'POST /v1/approvals/decisions', gen_random_uuid(), '', 200, 'run_' || $2::text)",
     ] {

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use answerable_core::id::RunId;
 use answerable_ports::commit::{CommitOutcome, Release};
-use answerable_ports::{Claimed, RunStore, Wake};
+use answerable_ports::{Claimed, Room, RunStore, Wake};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{World, first_step, new_call};
+use crate::world::{World, first_step, new_call, room};
 
 const LONG: Duration = Duration::from_secs(60);
 
 /// Claims what is due; the claim of `run`, if it was.
 async fn claimed(world: &World, run: RunId) -> Option<Claimed> {
-    let all = world.engine.claim(world.server, 100, LONG, false).await.expect("claims");
+    let all = world.engine.claim(world.server, &room(100), LONG).await.expect("claims");
     all.into_iter().find(|claimed| claimed.lease.run_id == run)
 }
 
@@ -50,7 +50,7 @@ async fn a_cancel_of_a_run_that_is_being_handed_back_stays_urgent() {
     assert!(
         world
             .engine
-            .claim(world.server, 1, LONG, true)
+            .claim(world.server, &Room { pressing: true, ..room(1) }, LONG)
             .await
             .expect("claims")
             .iter()
@@ -108,7 +108,7 @@ async fn a_heartbeat_brings_what_a_lost_signal_did_not() {
 async fn a_dead_servers_run_is_another_ones_with_a_death() {
     let world = World::new().await;
     let run = world.start(|_| ()).await.expect("a run");
-    let brief = world.engine.claim(world.server, 1, Duration::from_millis(20), false).await.expect("claims");
+    let brief = world.engine.claim(world.server, &room(1), Duration::from_millis(20)).await.expect("claims");
     tokio::time::sleep(Duration::from_millis(60)).await;
     let other = Uuid::now_v7();
     assert!(

@@ -32,7 +32,7 @@ const ROWS: &str = "
         ('TENANT', 'TENANT', 'TENANT', 1, 'tool_call', 'r', 'approved', 1, now(), now(), 'approve', now(), 'user:ann');";
 
 /// A database of an owner who may take the two roles and nothing else, with where the owner connects.
-async fn owned() -> (TestDatabase, String) {
+pub(crate) async fn owned() -> (TestDatabase, String) {
     let database = TestDatabase::empty().await.expect("a database");
     let mut superuser = PgConnection::connect(&database.url).await.expect("a connection");
     for statement in [
@@ -50,9 +50,9 @@ async fn owned() -> (TestDatabase, String) {
     (database, url)
 }
 
-async fn migrate_before(url: &str) {
+pub(crate) async fn migrate_before(url: &str, last: i64) {
     let all = Migrator::new(std::path::Path::new("../../migrations")).await.expect("migrations");
-    let before = all.iter().filter(|migration| migration.version <= BEFORE).cloned().collect();
+    let before = all.iter().filter(|migration| migration.version <= last).cloned().collect();
     let mut owner = PgConnection::connect(url).await.expect("a connection");
     let before = Migrator { migrations: Cow::Owned(before), ..Migrator::DEFAULT };
     before.run(&mut owner).await.expect("as it was");
@@ -61,7 +61,7 @@ async fn migrate_before(url: &str) {
 #[tokio::test]
 async fn what_is_there_is_kept_whoever_owns_the_database() {
     let (database, url) = owned().await;
-    migrate_before(&url).await;
+    migrate_before(&url, BEFORE).await;
     let mut superuser = PgConnection::connect(&database.url).await.expect("a connection");
     let rows = AssertSqlSafe(ROWS.replace("TENANT", &TENANT.to_string()));
     sqlx::raw_sql(rows).execute(&mut superuser).await.expect("rows");

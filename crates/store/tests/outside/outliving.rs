@@ -7,7 +7,9 @@ use answerable_core::tool::{Attempt, ErrorCode, Output, ResultStatus};
 use answerable_core::trace::TraceContext;
 use answerable_ports::RunStore;
 use answerable_ports::commit::{CommitOutcome, Release};
-use answerable_store::{Changer, Fork, HeirRefused, Keep, NewHeir, RunDeleted, RunRefused, Stand, UsageRow};
+use answerable_store::{
+    Changer, Fork, HeirRefused, Keep, NewHeir, RunDeleted, RunRefused, Stand, UsageBy, UsageRow,
+};
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use sqlx::AssertSqlSafe;
@@ -159,11 +161,11 @@ async fn forks_and_deletions_at_once_agree() {
 async fn usage(world: &World) -> Vec<Vec<UsageRow>> {
     let (from, to) = (DateTime::UNIX_EPOCH, Utc::now());
     let mut tx = world.tx().await;
-    vec![
-        tx.usage_by_day(from, to).await.expect("days"),
-        tx.usage_by_agent(from, to).await.expect("agents"),
-        tx.usage_by_model(from, to).await.expect("models"),
-    ]
+    let mut all = Vec::new();
+    for (day, agent, model) in [(true, false, false), (false, true, false), (false, false, true)] {
+        all.push(tx.usage_list(from, to, UsageBy { day, agent, model }, 100).await.expect("rows"));
+    }
+    all
 }
 
 #[tokio::test]
@@ -179,7 +181,8 @@ async fn what_it_used_stays_on_the_bill() {
         assert_eq!(usage(&world).await, before);
     }
     let mut tx = world.tx().await;
-    let later = tx.usage_by_model(Utc::now(), Utc::now()).await.expect("models");
+    let now = Utc::now();
+    let later = tx.usage_list(now, now, UsageBy::default(), 100).await.expect("rows");
     assert!(later.is_empty(), "{later:?}");
 }
 

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use answerable_core::id::RunId;
 use answerable_ports::commit::{CommitOutcome, Release};
-use answerable_ports::{Lease, RunStore, StoreError};
+use answerable_ports::{Lease, Room, RunStore, StoreError};
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
-use crate::world::{World, first_step};
+use crate::world::{World, first_step, room};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -104,7 +104,7 @@ async fn what_a_server_has_unknowingly_is_put_back_and_counts_no_death() {
     let (owner, urgent, _) = place(&world, unknown.run_id).await;
     assert_eq!((owner, urgent), (None, true), "its cancel is as urgent as before");
     // Whoever thought it had it can do nothing to the next owner.
-    let taken = world.engine.claim(other, 9, LONG, true).await.expect("claims");
+    let taken = world.engine.claim(other, &Room { pressing: true, ..room(9) }, LONG).await.expect("claims");
     assert!(
         matches!(&taken[..], [one] if one.lease.run_id == unknown.run_id && one.deaths == 0),
         "{taken:?}"
@@ -144,9 +144,9 @@ async fn a_claim_does_not_wait_for_ever_behind_one_that_stands_still() {
         .await
         .expect("locked");
     let began = Instant::now();
-    let refused = world.engine.claim(world.server, 9, LONG, false).await;
+    let refused = world.engine.claim(world.server, &room(9), LONG).await;
     assert!(matches!(refused, Err(StoreError::Away(_))), "it may pass: {refused:?}");
     assert!(began.elapsed() < Duration::from_secs(5));
     tx.rollback().await.expect("gone");
-    assert_eq!(world.engine.claim(world.server, 9, LONG, false).await.expect("claims").len(), 1);
+    assert_eq!(world.engine.claim(world.server, &room(9), LONG).await.expect("claims").len(), 1);
 }

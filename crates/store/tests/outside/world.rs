@@ -17,7 +17,7 @@ use answerable_core::run::{Event, NewCall, ReplyFacts, RunConfig, RunState, step
 use answerable_core::tool::{Attempt, ErrorCode, Output};
 use answerable_core::trace::{Told, TraceContext, spans};
 use answerable_ports::commit::{Commit, CommitOutcome, Release, StoredArtifact};
-use answerable_ports::{LateOutcome, Lease, RunStore};
+use answerable_ports::{LateOutcome, Lease, Room, RunStore};
 use answerable_store::{
     ApprovalRecord, ConnectOptions, Decision, DecisionWord, EngineStore, NewRun, OnBusy, RunRecord,
     RunRefused, Sealer, Signals, Store, TenantTx, Voter,
@@ -26,6 +26,11 @@ use answerable_testkit::TestDatabase;
 use serde_json::{Map, Value, json};
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
+
+/// Room for so many runs.
+pub(crate) fn room(limit: usize) -> Room<'static> {
+    Room { limit, ..Room::default() }
+}
 
 pub(crate) struct World {
     pub(crate) store: Store,
@@ -214,7 +219,7 @@ impl World {
 
     pub(crate) async fn claim(&self, run: RunId) -> Lease {
         let claimed =
-            self.engine.claim(self.server, 100, Duration::from_secs(60), false).await.expect("claims");
+            self.engine.claim(self.server, &room(100), Duration::from_secs(60)).await.expect("claims");
         let found = claimed.into_iter().find(|claimed| claimed.lease.run_id == run);
         found.expect("the run is due").lease
     }
@@ -324,6 +329,7 @@ fn new_run(spec_hash: String, budgets: Budgets) -> NewRun {
         not_before: None,
         deadline: None,
         concurrency_key: None,
+        schedule: None,
         origin: None,
         needs: 1,
         depth: 0,

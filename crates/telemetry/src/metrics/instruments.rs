@@ -8,6 +8,9 @@ use super::bounds;
 /// Limits whose use ends a run, as `stop_reason` names them.
 pub(super) const LIMITS: [&str; 5] = ["max_steps", "max_tokens", "max_tool_calls", "max_cost", "timeout"];
 
+/// Why requests are turned away.
+pub(super) const SHED: [&str; 4] = ["requests", "requests_of_one", "streams", "streams_of_one"];
+
 #[derive(Debug)]
 pub(super) struct Instruments {
     pub(super) runs: Counter<u64>,
@@ -30,6 +33,7 @@ pub(super) struct Instruments {
     pub(super) takeovers: Counter<u64>,
     pub(super) leases_lost: Counter<u64>,
     pub(super) request_seconds: Histogram<f64>,
+    pub(super) shed: Counter<u64>,
 }
 
 impl Instruments {
@@ -96,6 +100,10 @@ impl Instruments {
                 "Time of requests to the API",
                 &bounds::HTTP,
             ),
+            shed: counter(
+                "answerable.requests.shed",
+                "Requests and streams turned away because a server, or a tenant's part of it, was full",
+            ),
         };
         instruments.begin();
         instruments
@@ -118,6 +126,9 @@ impl Instruments {
         }
         for status in ["made", "given_up"] {
             self.summaries.add(0, &[KeyValue::new("status", status)]);
+        }
+        for reason in SHED {
+            self.shed.add(0, &[KeyValue::new("reason", reason)]);
         }
         for effect in ["allow", "deny", "ask"] {
             self.decisions.add(0, &[KeyValue::new("effect", effect)]);

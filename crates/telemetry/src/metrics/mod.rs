@@ -100,6 +100,11 @@ impl Metrics {
         }
         self.instruments.request_seconds.record(took.as_secs_f64(), &labels);
     }
+
+    /// A request, or a stream, was turned away.
+    pub fn shed(&self, reason: &'static str) {
+        self.instruments.shed.add(1, &[KeyValue::new("reason", reason)]);
+    }
 }
 
 impl Observer for Metrics {

@@ -15,6 +15,7 @@ pub struct ModelReply {
     pub(crate) is_held: bool,
     pub(crate) cut_after: Option<usize>,
     pub(crate) held_after: Option<usize>,
+    pub(crate) is_bounded: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +101,13 @@ impl ModelReply {
         self.usage_as(tokens(input, output))
     }
 
+    /// Tells of no more output than the request allows, whatever it has to say.
+    #[must_use]
+    pub fn within_bounds(mut self) -> Self {
+        self.is_bounded = true;
+        self
+    }
+
     /// Usage just so; null for none.
     #[must_use]
     pub fn usage_as(mut self, value: Value) -> Self {
@@ -152,7 +160,14 @@ impl ModelReply {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { kind, delay: Duration::ZERO, is_held: false, cut_after: None, held_after: None }
+        Self {
+            kind,
+            delay: Duration::ZERO,
+            is_held: false,
+            cut_after: None,
+            held_after: None,
+            is_bounded: false,
+        }
     }
 }
 

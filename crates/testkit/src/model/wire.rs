@@ -24,15 +24,26 @@ pub(crate) fn respond(reply: &ModelReply, asked: &Value, line: &Line) -> Respons
         Kind::Plain { status, headers, body } => answer(*status, headers, vec![body.clone()], cut),
         Kind::Message { message, finish_reason, usage } if asked["stream"] == Value::Bool(true) => {
             let wants_usage = asked["stream_options"]["include_usage"] == Value::Bool(true);
-            let usage = if wants_usage { usage } else { &Value::Null };
-            let events = events(&asked["model"], message, finish_reason, usage);
+            let usage = if wants_usage { told(reply, usage, asked) } else { Value::Null };
+            let events = events(&asked["model"], message, finish_reason, &usage);
             answer(200, &typed("text/event-stream"), events, cut)
         }
         Kind::Message { message, finish_reason, usage } => {
-            let whole = whole(&asked["model"], message, finish_reason, usage);
+            let whole = whole(&asked["model"], message, finish_reason, &told(reply, usage, asked));
             answer(200, &typed("application/json"), vec![whole.to_string().into()], cut)
         }
     }
+}
+
+/// The usage that a reply tells of: no more output than was asked for, where it keeps to that.
+fn told(reply: &ModelReply, usage: &Value, asked: &Value) -> Value {
+    let mut told = usage.clone();
+    let most = asked["max_completion_tokens"].as_u64().or(asked["max_tokens"].as_u64());
+    if let (true, Some(most), Some(output)) = (reply.is_bounded, most, usage["completion_tokens"].as_u64()) {
+        told["completion_tokens"] = output.min(most).into();
+        told["total_tokens"] = (output.min(most) + usage["prompt_tokens"].as_u64().unwrap_or(0)).into();
+    }
+    told
 }
 
 /// An error in the wire's form.

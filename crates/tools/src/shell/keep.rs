@@ -47,6 +47,7 @@ impl One<'_> {
             FilesCommitted::OverLimit(words) => {
                 self.not_kept(code, ended, ErrorCode::InvalidArguments, &words)
             }
+            FilesCommitted::Full(words) => self.not_kept(code, ended, ErrorCode::Unavailable, &words),
             FilesCommitted::NoWorkspace => {
                 self.not_kept(code, ended, ErrorCode::NotFound, "the workspace was deleted")
             }

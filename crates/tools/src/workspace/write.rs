@@ -62,6 +62,9 @@ impl One<'_> {
             FilesCommitted::OverLimit(words) => {
                 Err(refused(ErrorCode::InvalidArguments, format!("{words}; nothing was written")))
             }
+            FilesCommitted::Full(words) => {
+                Err(refused(ErrorCode::Unavailable, format!("{words} Nothing was written.")))
+            }
             FilesCommitted::NoWorkspace => {
                 Err(refused(ErrorCode::NotFound, "the workspace was deleted; nothing was written"))
             }

@@ -101,11 +101,11 @@ impl<'w> Book<'w> {
         let document = Document::load();
         let mut seen = BTreeSet::new();
         for (method, path) in document.operations() {
-            if method == "GET" {
-                continue;
-            }
             let operation = format!("{method} {path}");
             let audit = document.operation(&method, &path).and_then(|operation| operation.get("x-audit"));
+            if method == "GET" && audit.is_none() {
+                continue;
+            }
             let audit = audit.and_then(Value::as_array);
             let audit = audit.unwrap_or_else(|| {
                 panic!("{operation}: the document must say what entries it leaves (x-audit)")
@@ -116,6 +116,8 @@ impl<'w> Book<'w> {
             assert_eq!(left, said, "{operation}: what it left, and what the document says");
             seen.extend(left);
         }
+        // What only a command on the operator's machine does.
+        seen.insert("secrets.rewrap".to_owned());
         let known = &document.root()["components"]["schemas"]["AuditEntry"]["properties"]["action"]["enum"];
         let known: BTreeSet<String> = known
             .as_array()

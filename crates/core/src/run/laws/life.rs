@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tape::Tape;
 use super::world;
-use crate::budget::BudgetPatch;
+use crate::budget::{BudgetPatch, DayLimit};
 use crate::id::CallId;
 use crate::ledger::EntryStatus;
 use crate::permission::Judgement;
@@ -122,12 +122,34 @@ impl Life {
                 let (code, detail) = ("store_broken".into(), "it broke".into());
                 self.happens(Event::Broken { at: self.trial.now, code, detail });
             }
-            121..=127 => self.time_passes(),
+            121..=126 => self.time_passes(),
+            127 => self.rests(),
             128..=137 => self.rules_change(),
+            138 if self.a_model_is_asked() => self.quota_is_used_up(DayLimit::Tokens),
+            139 if self.a_model_is_asked() => self.quota_is_used_up(DayLimit::Money),
             _ if !self.in_flight.is_empty() => self.command_is_done(),
             _ if self.people_owe_something() && !self.tape.rarely(6) => self.people_answer(),
             _ => self.time_passes(),
         }
+    }
+
+    /// Its tenant is suspended for a while: that time doesn't count.
+    fn rests(&mut self) {
+        let counted = |life: &Self| life.trial.state.elapsed_ms(life.trial.now);
+        let (from, before) = (self.trial.now, counted(self));
+        self.trial.now += [1, 700, TWO_HOURS_MS][self.tape.pick(3)];
+        self.happens(Event::Rested { at: self.trial.now, from, until: self.trial.now });
+        assert_eq!(counted(self), before, "a rest takes no time");
+    }
+
+    fn a_model_is_asked(&self) -> bool {
+        let asks =
+            |command: &Command| matches!(command, Command::CallModel { .. } | Command::Summarize { .. });
+        self.in_flight.iter().any(asks)
+    }
+
+    fn quota_is_used_up(&mut self, limit: DayLimit) {
+        self.happens(Event::QuotaUsedUp { at: self.trial.now, limit });
     }
 
     pub(super) fn happens(&mut self, event: Event) {
@@ -344,6 +366,7 @@ impl Life {
         });
         let always = [
             Event::TimerFired { at },
+            Event::Rested { at, from: at, until: at },
             Event::CancelRequested { at, reason: None },
             Event::Recovered { at, deaths: 1, unsent: Vec::new() },
             Event::Steered { at, message_id, content: "late".into(), parts: vec![], pinned: false },

@@ -104,8 +104,8 @@ impl Spans {
             self.count(SpanKind::Checkpoint, |_| true),
             tables.checkpoints.len() - self.told_before.checkpoints
         );
-        let cancelled = |span: &Span| span.error.as_deref() == Some("cancelled");
-        let answered = self.count(SpanKind::Model, |span| !cancelled(span)) - self.lost_attempts;
+        let in_vain = |span: &Span| matches!(span.error.as_deref(), Some("cancelled" | "quota_exceeded"));
+        let answered = self.count(SpanKind::Model, |span| !in_vain(span)) - self.lost_attempts;
         assert_eq!(answered, attempts, "each attempt on the model has a span");
         let asked = |span: &Span| span.attributes.contains_key("answerable.permission.asked");
         let settled = tables.approvals.settled() - self.told_before.settled;

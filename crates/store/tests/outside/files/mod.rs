@@ -4,7 +4,7 @@ mod contents;
 mod going;
 mod heirs;
 mod seen;
-mod shelf;
+pub(crate) mod shelf;
 mod versions;
 
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 type Objects = BTreeMap<(TenantId, BlobName), Bytes>;
 
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(crate) struct Shelf {
     objects: Mutex<Objects>,
     pub(super) is_away: AtomicBool,
     /// Takes time for putting, and counts those that are under way: now, and at most until now.
@@ -27,7 +27,7 @@ pub(super) struct Shelf {
 
 /// A gate that is open until it is shut.
 #[derive(Default)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     is_shut: AtomicBool,
     reached: Notify,
     opened: Notify,
@@ -60,7 +60,7 @@ impl Gate {
 
 impl Shelf {
     /// How many objects a tenant has.
-    pub(super) fn count(&self, tenant: TenantId) -> usize {
+    pub(crate) fn count(&self, tenant: TenantId) -> usize {
         let objects = self.objects.lock().expect("nobody panicked");
         objects.keys().filter(|(whose, _)| *whose == tenant).count()
     }

@@ -1,0 +1,8 @@
+//! Nobody sees or changes what is another's: every operation of the document, asked by everybody whom it isn't for.
+
+mod doors;
+mod gone;
+mod ids;
+mod links;
+mod operations;
+mod owner;

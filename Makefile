@@ -1,6 +1,6 @@
 # The common tasks. Each sets up what it needs; all respect CARGO_TARGET_DIR.
 .DEFAULT_GOAL := help
-.PHONY: help demo rolling test evals check fmt lint edges sqlx conform chaos mutants deploy-check otlp spans fuzz
+.PHONY: help demo rolling test evals check fmt lint edges sqlx conform chaos mutants deploy-check otlp spans fuzz schemathesis deny sbom load
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -40,6 +40,18 @@ chaos: ## Servers under every fault, judged by an outside witness (CHAOS_SECONDS
 
 fuzz: ## Fuzz every parser of outside input, each for a while (FUZZ_SECONDS=20, FUZZ_TARGETS)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),20) $(FUZZ_TARGETS)
+
+schemathesis: ## Ask a server all that schemathesis makes of openapi.yaml (EXAMPLES=60 of each operation)
+	@scripts/schemathesis.sh $(or $(EXAMPLES),60)
+
+deny: ## Licences, bans and sources of dependencies; with ADVISORIES=1 also RustSec's advisories
+	@scripts/deny.sh
+
+sbom: ## Write the program's bill of materials, CycloneDX (SBOM=file)
+	@scripts/sbom.sh $(SBOM)
+
+load: ## Real servers under load, released builds: is every tenant's new run started in time (LOAD="streams --help")
+	@scripts/load.sh $(LOAD)
 
 mutants: ## Leave out each guard in turn: the judge must notice (MUTANT=one guard)
 	@scripts/mutants.sh $(if $(MUTANT),--only $(MUTANT))

@@ -31,10 +31,14 @@ SAID_IN_WORDS = {
     "messages and their parts have what their kind has": [
         (r".*", r"this field is not known here|is text: an assistant sends nothing else"),
         (r".*", r"one of data, url and artifact_id is needed|has only one of data, url and artifact_id"),
+        (r".*/media_type", r"this field is needed"),
         (r"/content", r"goes with an answer only"),
     ],
-    "what kinds of tools and providers have": [
-        (r".*/tools/\d+/name", r"the built-in tools of this kind are: .*"),
+    "an agent's tools must make sense, each by its kind; how large a number may be is in the schema": [
+        (r"(/run)?(/agent)?/(tools|mcp|model)/.*", r"(?!must be \d+ to \d+|at most \d+).*"),
+        (r"(/run)?(/agent)?/tools/\d+/timeout_ms", r".*"),
+    ],
+    "what kinds of providers and servers have": [
         (r"/options/.*", r"unknown field .*"),
         (r"/headers/.*", r"a header has no line ends and no other controls"),
     ],

@@ -76,7 +76,7 @@ async fn no_more_tokens_are_used_over_two_servers_than_a_day_has() {
     }
     let tokens = used(&world, "tokens").await;
     assert!(tokens <= 900, "{tokens} tokens were used");
-    assert!(finished >= 20 && finished < 60, "{finished} finished with {tokens}");
+    assert!((20..60).contains(&finished), "{finished} finished with {tokens}");
     quota(&world, "max_tokens_per_day").await.fits(&json!({"limit": 900, "used": tokens, "reserved": 0}));
     drop(other);
 }

@@ -32,6 +32,7 @@ SAID_IN_WORDS = {
         (r".*", r"this field is not known here|is text: an assistant sends nothing else"),
         (r".*", r"one of data, url and artifact_id is needed|has only one of data, url and artifact_id"),
         (r".*/media_type", r"this field is needed"),
+        (r".*/data", r"is not base64 .*"),
         (r"/content", r"goes with an answer only"),
     ],
     "an agent's tools must make sense, each by its kind; how large a number may be is in the schema": [

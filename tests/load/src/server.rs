@@ -31,8 +31,8 @@ impl Server {
         let log = File::create(log)?;
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
-            let is = |start: &&str| name.as_encoded_bytes().starts_with(start.as_bytes());
-            if ["ANSWERABLE_", "OTEL_", "PG"].iter().any(|start| is(&start)) {
+            let begins_with = |start: &str| name.as_encoded_bytes().starts_with(start.as_bytes());
+            if ["ANSWERABLE_", "OTEL_", "PG"].into_iter().any(begins_with) {
                 command.env_remove(name);
             }
         }

@@ -1,5 +1,3 @@
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 
 use super::super::Schema;
@@ -83,14 +81,12 @@ fn what_would_take_for_ever_is_not_judged() {
         (json!({"items": {"enum": (0..20_000).collect::<Vec<_>>()}}), json!(vec![1; 20_000])),
         (json!({"items": {"allOf": vec![true; 20_000]}}), json!(vec![1; 2000])),
     ] {
-        let began = Instant::now();
         let schema = Schema::compile(&schema).expect("it compiles");
         assert_eq!(schema.judge(&instance), None);
         assert!(!schema.fits(&instance));
         let findings = schema.findings(&instance);
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].message.contains("too long"), "{findings:?}");
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     }
 }
 

@@ -1,119 +1,124 @@
-//! How a secret may be written when it comes back.
+//! The spellings of secrets. Those of a long one are long and many, so they are written only where one may stand.
 
-use std::fmt::Write as _;
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use serde_json::Value;
+use super::forms::{self, Form};
 
-/// A secret as it is; as JSON, HTML and addresses write it; in base64, wherever in what was encoded it stood (as after the
-/// user in `Basic dXNlcjo…`); and in hexadecimal digits.
-pub(super) fn of(secret: &str) -> Vec<String> {
-    let secret = secret.trim();
-    let bare = secret.strip_prefix("whsec_").unwrap_or(secret);
-    let mut all = vec![secret.to_owned(), bare.to_owned()];
-    // What nobody has to escape is written in one way.
-    if !secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
-        all.extend(in_json(secret));
-        all.extend(in_html(secret));
-        all.extend(in_addresses(secret));
-    }
-    // A few bytes would be few characters of their own, and be found everywhere.
-    if secret.len() >= super::SHORTEST {
-        all.extend((0..3).flat_map(|before| in_base64(secret.as_bytes(), before)));
-        all.extend([hex(secret.as_bytes(), false), hex(secret.as_bytes(), true)]);
-    }
-    all
+/// Bytes of all secrets that are looked for in every form, where each counts as [`EACH`] more. Of what goes beyond, which are
+/// the longest, the secrets as they are; no headers are so long.
+pub(super) const IN_ALL_FORMS: usize = 256 << 10;
+const EACH: usize = 1 << 10;
+
+/// A secret in one of its forms.
+#[derive(Clone)]
+pub(super) struct Spelling {
+    secret: Arc<str>,
+    form: Form,
+    /// In bytes.
+    pub(super) length: usize,
 }
 
-/// What writers of JSON escape besides what they must: nothing, what HTML knows, or more of that.
-const ESCAPED: [&str; 4] = ["", "<>&", "<>&'", "<>&'\"+`"];
+impl Spelling {
+    /// The whole of it.
+    pub(super) fn whole(&self) -> String {
+        self.form.write(&self.secret)
+    }
 
-/// With each of these escaped or not, and with non-ASCII characters and slashes, in digits of either case.
-fn in_json(secret: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    for escaped in ESCAPED {
-        for (is_ascii, slashes, upper) in (0..8).map(|n| (n & 1 > 0, n & 2 > 0, n & 4 > 0)) {
-            let is_escaped = |c: char| escaped.contains(c) || (is_ascii && !c.is_ascii());
-            let text: String = secret
-                .chars()
-                .map(|c| match c {
-                    c if is_escaped(c) => code(c, upper),
-                    '/' if slashes => "\\/".to_owned(),
-                    c => quoted(c),
-                })
-                .collect();
-            all.push(text);
+    /// Its first bytes, so many at most.
+    pub(super) fn head(&self, most: usize) -> Vec<u8> {
+        // No character of a secret is written in nothing.
+        let end = self.secret.char_indices().nth(most).map_or(self.secret.len(), |(at, _)| at);
+        let mut head = self.form.write(&self.secret[..end]).into_bytes();
+        head.truncate(most);
+        head
+    }
+
+    /// Whether it and `text` are the same as far as both go. That costs as many bytes of `patience` as are compared; where
+    /// none is left, they are taken for the same.
+    pub(super) fn agrees(&self, text: &[u8], patience: &mut usize) -> bool {
+        if *patience == 0 {
+            return true;
+        }
+        let mut rest = text;
+        let mut is_next = |written: &str| {
+            *patience = patience.saturating_sub(written.len());
+            let (here, behind) = rest.split_at(written.len().min(rest.len()));
+            rest = behind;
+            (written.as_bytes().starts_with(here), here.len() < written.len() || *patience == 0)
+        };
+        if matches!(self.form, Form::Base64 { .. }) {
+            return is_next(&self.whole()).0;
+        }
+        let mut letter = String::new();
+        for c in self.secret.chars() {
+            letter.clear();
+            self.form.letter(c, &mut letter);
+            let (is_same, is_end) = is_next(&letter);
+            if !is_same || is_end {
+                return is_same;
+            }
+        }
+        true
+    }
+}
+
+/// All spellings of secrets that are long enough to be looked for.
+pub(super) fn of<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Vec<Spelling> {
+    let mut secrets: Vec<&str> = secrets.into_iter().map(str::trim).collect();
+    secrets.sort_unstable_by_key(|secret| (secret.len(), *secret));
+    secrets.dedup();
+    let (mut all, mut cost) = (Vec::new(), 0_usize);
+    for secret in secrets {
+        cost = cost.saturating_add(secret.len() + EACH);
+        let secret: Arc<str> = secret.into();
+        let spelling = |(form, length)| Spelling { secret: Arc::clone(&secret), form, length };
+        if cost > IN_ALL_FORMS {
+            all.push(spelling((Form::Plain, secret.len())));
+        } else {
+            all.extend(distinct(&secret).map(spelling));
+        }
+        if let Some(bare) = secret.strip_prefix("whsec_") {
+            all.push(Spelling { secret: bare.into(), form: Form::Plain, length: bare.len() });
         }
     }
-    // JSON that stands as a text within JSON is escaped once more.
-    let twice: Vec<String> = all.iter().map(|text| text.chars().map(quoted).collect()).collect();
-    all.into_iter().chain(twice).collect()
-}
-
-/// A character as JSON must write it.
-fn quoted(c: char) -> String {
-    let quoted = Value::from(c.to_string()).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
-}
-
-/// A character by its number.
-fn code(c: char, upper: bool) -> String {
-    let units = c.encode_utf16(&mut [0; 2]).to_vec();
-    let code = |unit: u16| if upper { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") };
-    units.into_iter().map(code).collect()
-}
-
-fn in_html(secret: &str) -> Vec<String> {
-    let plain = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let quoted = plain.replace('"', "&quot;");
-    vec![
-        quoted.replace('\'', "&#39;"),
-        quoted.replace('\'', "&#x27;"),
-        plain.replace('"', "&#34;").replace('\'', "&#39;"),
-        quoted,
-        plain,
-    ]
-}
-
-/// As forms and as paths are written, with digits of either case.
-fn in_addresses(secret: &str) -> Vec<String> {
-    let percent = |is_plain: &dyn Fn(u8) -> bool, space: &str, upper: bool| {
-        secret.bytes().fold(String::new(), |mut text, byte| {
-            match byte {
-                b' ' => text.push_str(space),
-                byte if is_plain(byte) => text.push(char::from(byte)),
-                byte if upper => _ = write!(text, "%{byte:02X}"),
-                byte => _ = write!(text, "%{byte:02x}"),
-            }
-            text
-        })
-    };
-    let form = |byte: u8| byte.is_ascii_alphanumeric() || b"*-._".contains(&byte);
-    let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let component = |byte: u8| unreserved(byte) || b"!*'()".contains(&byte);
-    let mut all = Vec::new();
-    for upper in [true, false] {
-        all.push(percent(&form, "+", upper));
-        all.push(percent(&unreserved, "%20", upper));
-        all.push(percent(&component, "%20", upper));
-    }
+    all.retain(|spelling| spelling.length >= super::SHORTEST);
     all
 }
 
-/// The characters that depend on the secret alone, after `before` other bytes; what follows may be anything, too.
-fn in_base64(secret: &[u8], before: usize) -> [String; 2] {
-    let shifted = [vec![0; before], secret.to_vec()].concat();
-    // The first characters hold bits of what stands before, the last one may hold bits of what comes after.
-    let first = (before * 8).div_ceil(6);
-    let last = shifted.len() * 8 / 6;
-    [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)]
-        .map(|text| text[first..last].to_owned())
+/// The forms in which a secret is not written as in another one, with its length there.
+fn distinct(secret: &str) -> impl Iterator<Item = (Form, usize)> {
+    let letters = letters(secret);
+    // What nobody has to escape is written in one way.
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let escaping = (!letters.iter().all(|(c, _)| is_bare(*c))).then(forms::escaping);
+    // A few bytes would be few characters of their own, and be found everywhere.
+    let encoding = (secret.len() >= super::SHORTEST).then(forms::encoding);
+    let all = [Form::Plain].into_iter().chain(escaping.into_iter().flatten());
+    let (mut known, bytes) = (HashSet::new(), secret.len());
+    all.chain(encoding.into_iter().flatten()).filter_map(move |form| {
+        let mut written = || {
+            let mut text = String::new();
+            for (c, _) in &letters {
+                form.letter(*c, &mut text);
+                text.push('\0');
+            }
+            known.insert(text)
+        };
+        let is_new = matches!(form, Form::Base64 { .. }) || written();
+        is_new.then(|| (form, form.length(bytes, &letters)))
+    })
 }
 
-fn hex(secret: &[u8], upper: bool) -> String {
-    secret.iter().fold(String::new(), |mut text, byte| {
-        let _ = if upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
-        text
-    })
+/// The characters of a secret, each with how often it stands there. For those that aren't ASCII stands one of as many bytes:
+/// no form makes a difference between them.
+fn letters(secret: &str) -> Vec<(char, usize)> {
+    const OTHERS: [char; 3] = ['\u{e9}', '\u{fffd}', '\u{1f600}'];
+    let mut counts = [0; 128 + OTHERS.len()];
+    for c in secret.chars() {
+        let nth = if c.is_ascii() { u32::from(c) as usize } else { 126 + c.len_utf8() };
+        counts[nth] += 1;
+    }
+    let letters = ('\0'..='\x7f').chain(OTHERS).zip(counts);
+    letters.filter(|(_, count)| *count > 0).collect()
 }

@@ -4,6 +4,9 @@
 -- None of these refers to tenants: a commit that took a share of the tenant's row here, with its run's locked, and whoever
 -- deletes the tenant would wait for each other. Its deletion takes them along itself.
 
+-- Commits wait until this migration is done, and then count themselves, whatever version their server has.
+SELECT lock_tables('SHARE ROW EXCLUSIVE', 'run_states', 'runs');
+
 -- Of all of a tenant's runs, for quotas. Runs that are committed at the same moment stand in different parts, so that they
 -- don't wait for each other. Days before yesterday are dropped.
 CREATE TABLE day_use (
@@ -163,7 +166,6 @@ BEGIN
     RETURN NULL;
 END
 $$;
--- From here on commits wait until this migration is done, and then count themselves, whatever version their server has.
 CREATE TRIGGER bill_commit AFTER UPDATE OF state ON run_states FOR EACH ROW EXECUTE FUNCTION bill_commit();
 
 -- What was used before, at the day on which each run was created: that is all that is known of it. Of a run's steps each

@@ -1,5 +1,7 @@
 -- Schedules: runs that are started again and again, and what became of each time that one was due.
 
+-- Schedules refer to tenants.
+SELECT lock_tables('SHARE ROW EXCLUSIVE', 'tenants');
 CREATE SEQUENCE schedules_ord;
 CREATE TABLE schedules (
     tenant_id uuid NOT NULL REFERENCES tenants ON DELETE CASCADE,
@@ -55,14 +57,6 @@ CREATE TABLE schedule_firings (
 -- A due time is dealt with once, whatever else goes wrong.
 CREATE UNIQUE INDEX schedule_firings_once ON schedule_firings (tenant_id, schedule_id, due_at) WHERE triggered_by IS NULL;
 CREATE INDEX schedule_firings_by_run ON schedule_firings (tenant_id, run_id) WHERE run_id IS NOT NULL;
-
--- Which schedule a run is of, and when it was due. A run outlives its schedule.
-ALTER TABLE runs ADD COLUMN schedule_id uuid;
-ALTER TABLE runs ADD COLUMN due_at timestamptz;
-ALTER TABLE runs ADD CONSTRAINT runs_of_schedules_were_due CHECK ((schedule_id IS NULL) = (due_at IS NULL)) NOT VALID;
-CREATE INDEX runs_by_schedule ON runs (tenant_id, schedule_id, ord DESC) WHERE schedule_id IS NOT NULL;
--- Those under way, which others wait for.
-CREATE INDEX runs_of_schedules_open ON runs (tenant_id, schedule_id) WHERE schedule_id IS NOT NULL AND finished_at IS NULL;
 
 DO $$
 DECLARE

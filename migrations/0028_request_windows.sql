@@ -1,5 +1,6 @@
 -- Requests a minute, counted over all servers: each takes some of a tenant's in advance and gives back what it doesn't need.
 
+SELECT lock_tables('SHARE ROW EXCLUSIVE', 'tenants');
 CREATE TABLE request_windows (
     tenant_id uuid PRIMARY KEY REFERENCES tenants ON DELETE CASCADE,
     -- The minute began then, with the first request after the one before was over.

@@ -1,6 +1,7 @@
 -- What a claim looks at: runs that are due, and of these no more than it may take. What holds a run back is written down with
 -- the run, so that a claim costs what it takes, however much waits.
 
+SELECT lock_tables('ACCESS EXCLUSIVE', 'run_queue');
 -- 0: not due. 1: due, if its tenant has a place for it. 2: pressing, which needs no place: it was cancelled, or its time is over.
 ALTER TABLE run_queue ADD COLUMN due smallint NOT NULL DEFAULT 0;
 -- `due` rises then by itself; null: not by time.
@@ -72,42 +73,76 @@ CREATE INDEX run_queue_behind ON run_queue (tenant_id, behind) WHERE behind IS N
 -- Leases are counted by tenant. run_queue_due stays for servers that know nothing of all this.
 CREATE INDEX run_queue_held ON run_queue (tenant_id) WHERE lease_owner IS NOT NULL AND NOT ended;
 
--- Up to `p_most` tenants who have runs that are due: those after `p_after`, then from the first one on, so that with more of
--- them each has its turn. One look a tenant, however many runs it has.
-CREATE FUNCTION tenants_due(p_after uuid, p_most integer, p_pressing boolean) RETURNS uuid[]
+-- Up to `p_most` tenants who have runs that are due and may be given one: those after `p_after`, then from the first one on, so
+-- that with more of them each has its turn. Who is suspended, and who has all its places taken and nothing that presses, is
+-- passed over. One look a tenant, however many runs it has, and `p_looks` of them at most. `latest` is the last one that was
+-- looked at; `around`: none is left that wasn't.
+CREATE FUNCTION tenants_due(
+    p_after uuid, p_most integer, p_looks integer, p_pressing boolean, OUT tenants uuid[], OUT latest uuid, OUT around boolean
+)
 LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
-    found_ones uuid[] := '{}';
-    latest uuid := p_after;
+    own record;
+    looks integer := 0;
+    start uuid := p_after;
     wrapped boolean := false;
 BEGIN
-    WHILE cardinality(found_ones) < p_most LOOP
-        IF p_pressing THEN
-            SELECT tenant_id INTO latest FROM run_queue WHERE due = 2 AND tenant_id > latest ORDER BY tenant_id LIMIT 1;
-        ELSE
-            SELECT tenant_id INTO latest FROM run_queue WHERE due > 0 AND tenant_id > latest ORDER BY tenant_id LIMIT 1;
+    tenants := '{}';
+    around := false;
+    LOOP
+        FOR own IN
+            WITH RECURSIVE walk AS (
+                SELECT start AS tenant_id, 0::smallint AS due
+                UNION ALL
+                SELECT n.tenant_id, n.due FROM walk w CROSS JOIN LATERAL (
+                    (SELECT q.tenant_id, q.due FROM run_queue q
+                     WHERE NOT p_pressing AND q.due > 0 AND q.tenant_id > w.tenant_id
+                     ORDER BY q.tenant_id, q.due DESC LIMIT 1)
+                    UNION ALL
+                    (SELECT q.tenant_id, q.due FROM run_queue q
+                     WHERE p_pressing AND q.due = 2 AND q.tenant_id > w.tenant_id ORDER BY q.tenant_id LIMIT 1)) AS n
+            )
+            SELECT w.tenant_id, (
+                SELECT t.suspended_at IS NULL AND (w.due = 2 OR t.max_concurrent_runs IS NULL OR t.max_concurrent_runs > (
+                    SELECT count(*) FROM run_queue h
+                    WHERE h.tenant_id = t.tenant_id AND h.lease_owner IS NOT NULL AND NOT h.ended))
+                FROM tenants t WHERE t.tenant_id = w.tenant_id) AS has_room
+            FROM walk w WHERE w.due > 0
+        LOOP
+            IF wrapped AND own.tenant_id > p_after THEN
+                around := true;
+                RETURN;
+            END IF;
+            IF looks >= p_looks OR cardinality(tenants) >= p_most THEN
+                RETURN;
+            END IF;
+            looks := looks + 1;
+            latest := own.tenant_id;
+            IF own.has_room THEN
+                tenants := tenants || own.tenant_id;
+            END IF;
+        END LOOP;
+        IF wrapped THEN
+            around := true;
+            RETURN;
         END IF;
-        IF latest IS NULL THEN
-            EXIT WHEN wrapped;
-            wrapped := true;
-            latest := '00000000-0000-0000-0000-000000000000';
-        ELSE
-            EXIT WHEN wrapped AND latest > p_after;
-            found_ones := found_ones || latest;
-        END IF;
+        wrapped := true;
+        start := '00000000-0000-0000-0000-000000000000';
     END LOOP;
-    RETURN found_ones;
 END
 $$;
 
 -- The beginning of a claim: one server's at a time. Marks what has become due, and says whose it is. None of this waits for a
 -- row, and a table that has grown since it was measured is still read by its indexes.
-CREATE FUNCTION claim_begin(p_lock bigint, p_patience text, p_after uuid, p_most integer, p_pressing boolean) RETURNS uuid[]
+CREATE FUNCTION claim_begin(
+    p_lock bigint, p_patience text, p_after uuid, p_most integer, p_looks integer, p_pressing boolean,
+    OUT tenants uuid[], OUT latest uuid, OUT around boolean
+)
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    tenants uuid[];
+    owners uuid[];
     runs uuid[];
     befores uuid[];
 BEGIN
@@ -134,9 +169,9 @@ BEGIN
         UNION ALL
         SELECT tenant_id, run_id, NULL FROM seen WHERE before IS NULL
     )
-    SELECT array_agg(tenant_id), array_agg(run_id), array_agg(before) INTO tenants, runs, befores FROM firm;
+    SELECT array_agg(tenant_id), array_agg(run_id), array_agg(before) INTO owners, runs, befores FROM firm;
     UPDATE run_queue q SET behind = f.before, first_in_line = f.before IS NULL
-    FROM unnest(tenants, runs, befores) AS f(tenant_id, run_id, before)
+    FROM unnest(owners, runs, befores) AS f(tenant_id, run_id, before)
     WHERE q.tenant_id = f.tenant_id AND q.run_id = f.run_id;
     -- What time has made due.
     WITH ripe AS MATERIALIZED (
@@ -144,25 +179,12 @@ BEGIN
         ORDER BY ripe_at LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED
     )
     UPDATE run_queue q SET due = 0 FROM ripe WHERE q.tenant_id = ripe.tenant_id AND q.run_id = ripe.run_id;
-    RETURN tenants_due(p_after, p_most, p_pressing);
+    SELECT d.tenants, d.latest, d.around INTO tenants, latest, around
+    FROM tenants_due(p_after, p_most, p_looks, p_pressing) d;
 END
 $$;
-REVOKE ALL ON FUNCTION run_queue_due(), run_queue_step_up(), tenants_due(uuid, integer, boolean),
-    claim_begin(bigint, text, uuid, integer, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION tenants_due(uuid, integer, boolean), claim_begin(bigint, text, uuid, integer, boolean)
+REVOKE ALL ON FUNCTION run_queue_due(), run_queue_step_up(), tenants_due(uuid, integer, integer, boolean),
+    claim_begin(bigint, text, uuid, integer, integer, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION tenants_due(uuid, integer, integer, boolean),
+    claim_begin(bigint, text, uuid, integer, integer, boolean)
     TO answerable_system;
-
--- When a tenant was suspended, once that is over: what its runs must not be charged with.
-CREATE TABLE suspensions (
-    tenant_id uuid NOT NULL REFERENCES tenants ON DELETE CASCADE,
-    until timestamptz NOT NULL,
-    began_at timestamptz NOT NULL,
-    PRIMARY KEY (tenant_id, until),
-    CONSTRAINT it_ends_after_it_began CHECK (until >= began_at)
-);
-ALTER TABLE suspensions ENABLE ROW LEVEL SECURITY;
-ALTER TABLE suspensions FORCE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON suspensions TO answerable_app USING (tenant_id = app_tenant()) WITH CHECK (tenant_id = app_tenant());
-CREATE POLICY every_tenant ON suspensions TO answerable_system USING (true) WITH CHECK (true);
-GRANT SELECT ON suspensions TO answerable_app;
-GRANT SELECT, INSERT ON suspensions TO answerable_system;

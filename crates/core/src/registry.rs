@@ -9,7 +9,7 @@ use crate::agent::{AgentSpec, ToolSpec};
 use crate::context::FixedSizes;
 use crate::model::ToolOffer;
 use crate::permission::{CompiledPolicy, Owner};
-use crate::schema::Schema;
+use crate::schema::{Effort, Schema};
 use crate::{FieldError, json};
 
 /// An agent with its schemas compiled.
@@ -112,8 +112,8 @@ impl Registry {
         self.spec.tools.iter().map(offer).collect()
     }
 
-    /// Looks at a call as the model wrote it.
-    pub fn validate(&self, tool_name: &str, arguments: &str) -> Validated {
+    /// Looks at a call as the model wrote it. What takes more effort than is left is refused.
+    pub fn validate(&self, tool_name: &str, arguments: &str, effort: &Effort) -> Validated {
         let parsed = parse_arguments(arguments);
         let Some(schema) = self.schemas.get(tool_name) else {
             let names: Vec<&str> = self.spec.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -134,7 +134,7 @@ impl Registry {
                 input: empty(),
                 message: Some(message),
             },
-            Ok(input) => judge_input(schema, input),
+            Ok(input) => judge_input(schema, input, effort),
         }
     }
 
@@ -143,7 +143,8 @@ impl Registry {
         if !input.is_object() {
             return vec![FieldError::new("", "the input must be an object")];
         }
-        self.schemas.get(tool_name).map(|schema| schema.findings(input)).unwrap_or_default()
+        let effort = Effort::of_one();
+        self.schemas.get(tool_name).map(|schema| schema.findings(input, &effort)).unwrap_or_default()
     }
 
     /// What is wrong with a final answer under `output_schema`; `None` if nothing is.
@@ -152,7 +153,7 @@ impl Registry {
         match json::parse(answer) {
             Err(error) => Some(format!("it is no JSON: {error}")),
             Ok(value) => {
-                let faults = schema.findings(&value);
+                let faults = schema.findings(&value, &Effort::of_one());
                 let lines: Vec<String> =
                     faults.iter().map(|fault| format!("{}: {}", at(fault), fault.message)).collect();
                 (!lines.is_empty()).then(|| lines.join("; "))
@@ -161,8 +162,8 @@ impl Registry {
     }
 }
 
-fn judge_input(schema: &Schema, input: Value) -> Validated {
-    let findings = schema.findings(&input);
+fn judge_input(schema: &Schema, input: Value, effort: &Effort) -> Validated {
+    let findings = schema.findings(&input, effort);
     if findings.is_empty() {
         return Validated { validation: Validation::Ok, input, message: None };
     }
@@ -241,12 +242,13 @@ mod tests {
             ("wipe", "{}", Validation::UnknownTool),
             ("wipe", "[", Validation::UnknownTool),
         ] {
-            let got = registry.validate(tool, arguments);
+            let got = registry.validate(tool, arguments, &Effort::of_one());
             assert_eq!(got.validation, wanted, "{tool} {arguments}");
             assert!(got.input.is_object());
             assert_eq!(got.message.is_some(), wanted != Validation::Ok);
         }
-        let fault = registry.validate("pay", r#"{"cart": 1, "n": 1.5}"#).message.expect("a fault");
+        let fault =
+            registry.validate("pay", r#"{"cart": 1, "n": 1.5}"#, &Effort::of_one()).message.expect("a fault");
         assert!(fault.contains("/n"), "{fault}");
     }
 

@@ -6,6 +6,7 @@ use crate::budget::MAX_COUNT;
 use crate::id::CallId;
 use crate::model::{Finish, ModelReply, Usage, estimate_tokens};
 use crate::registry::{Registry, Validation};
+use crate::schema::Effort;
 use crate::{json, text};
 
 /// Calls of one reply that are taken; providers take no more in one message.
@@ -91,9 +92,10 @@ pub fn read(
     let said = json::clean_text(&reply.text);
     let usage = believable_usage(reply, estimated_input);
     let kind = kind_of(reply, &said, cap, &usage);
+    let effort = Effort::of_reply();
     let calls = reply.calls.iter().enumerate().map(|(i, call)| {
         let tool_name = json::clean_text(text::head(&call.name, MAX_NAME));
-        let validated = registry.validate(&tool_name, &call.arguments);
+        let validated = registry.validate(&tool_name, &call.arguments, &effort);
         let left_out = i >= MAX_CALLS;
         let limit = format!("At most {MAX_CALLS} calls of one reply are taken.");
         ReadCall {

@@ -4,6 +4,7 @@ mod effort;
 
 use std::fmt::{self, Write as _};
 
+pub use effort::Effort;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
@@ -23,6 +24,7 @@ pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 pub struct Schema {
     validator: Validator,
     source: Value,
+    cost: effort::Cost,
 }
 
 impl Schema {
@@ -40,31 +42,29 @@ impl Schema {
         if let Some(error) = outside_reference(schema, "") {
             return Err(error);
         }
-        if let Some(error) = effort::too_winding(schema) {
-            return Err(error);
-        }
+        let cost = effort::Cost::of(schema)?;
         jsonschema::options()
             .offline()
             .should_validate_formats(true)
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
             .build(schema)
-            .map(|validator| Self { validator, source: schema.clone() })
+            .map(|validator| Self { validator, source: schema.clone(), cost })
             .map_err(|error| FieldError::new(error.instance_path().to_string(), short(&error)))
     }
 
-    /// Whether `instance` fits. `None`: it would take too long to tell.
-    pub fn judge(&self, instance: &Value) -> Option<bool> {
-        effort::is_bearable(&self.source, instance).then(|| self.validator.is_valid(instance))
+    /// Whether `instance` fits. `None`: it would take more effort to tell than is left.
+    pub fn judge(&self, instance: &Value, effort: &Effort) -> Option<bool> {
+        self.cost.is_bearable(&self.source, instance, effort).then(|| self.validator.is_valid(instance))
     }
 
     /// Whether `instance` is known to fit.
     pub fn fits(&self, instance: &Value) -> bool {
-        self.judge(instance) == Some(true)
+        self.judge(instance, &Effort::of_one()) == Some(true)
     }
 
     /// What in `instance` doesn't fit, at most eight findings; empty if it fits.
-    pub fn findings(&self, instance: &Value) -> Vec<FieldError> {
-        if !effort::is_bearable(&self.source, instance) {
+    pub fn findings(&self, instance: &Value, effort: &Effort) -> Vec<FieldError> {
+        if !self.cost.is_bearable(&self.source, instance, effort) {
             return vec![FieldError::new("", "it would take too long to judge this by the schema")];
         }
         self.validator
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(short(&"é".repeat(LONGEST_FINDING)), "é".repeat(LONGEST_FINDING));
         let schema = Schema::compile(&json!({"type": "object"})).expect("schema");
         let long = json!(vec!["x"; 10_000]);
-        let found = schema.findings(&long);
+        let found = schema.findings(&long, &Effort::of_one());
         assert!(found[0].message.ends_with('…') && text::chars(&found[0].message) == LONGEST_FINDING + 1);
     }
 
@@ -168,8 +168,8 @@ mod tests {
     fn nothing_is_coerced_and_findings_name_the_place() {
         let schema = Schema::compile(&json!({"properties": {"n": {"type": "integer", "maximum": 9}}}))
             .expect("schema");
-        assert_eq!(schema.findings(&json!({"n": "5"}))[0].pointer, "/n");
-        assert_eq!(schema.findings(&json!({"n": 10})).len(), 1);
+        assert_eq!(schema.findings(&json!({"n": "5"}), &Effort::of_one())[0].pointer, "/n");
+        assert_eq!(schema.findings(&json!({"n": 10}), &Effort::of_one()).len(), 1);
         assert!(schema.fits(&crate::json::parse(r#"{"n": 2.0}"#).expect("JSON")));
         let wide = Schema::compile(&json!({"properties": {"n": {"type": "integer"}}})).expect("schema");
         assert!(wide.fits(&crate::json::parse(r#"{"n": 1234567890123456789012}"#).expect("JSON")));
@@ -180,7 +180,7 @@ mod tests {
         let round = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}});
         for schema in [json!({"$ref": "#"}), json!({"allOf": [{"$ref": "#"}]}), round] {
             let schema = Schema::compile(&schema).expect("schema");
-            assert_eq!(schema.fits(&json!({})), schema.findings(&json!({})).is_empty());
+            assert_eq!(schema.fits(&json!({})), schema.findings(&json!({}), &Effort::of_one()).is_empty());
         }
     }
 
@@ -206,7 +206,11 @@ mod tests {
                 "12345678901234567890",
             ] {
                 let instance = crate::json::parse(instance).expect("JSON");
-                assert_eq!(schema.fits(&instance), schema.findings(&instance).is_empty(), "{instance}");
+                assert_eq!(
+                    schema.fits(&instance),
+                    schema.findings(&instance, &Effort::of_one()).is_empty(),
+                    "{instance}"
+                );
             }
         }
     }

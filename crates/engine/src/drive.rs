@@ -91,10 +91,14 @@ async fn take_up(
         return patiently(|| env.store.settle_ended(claimed.lease)).await.map(|()| Driven::Done);
     }
     let mut session = Session::take_up(env, hold, claimed, loaded).await?;
-    if session.causes.is_empty() && session.state.status == answerable_core::run::Status::Queued {
+    let may_start = !session.causes.is_empty() && !hold.rest.is_cancelled();
+    if session.state.status == answerable_core::run::Status::Queued && !may_start {
         return hand_back(&session, Wake::At(env.now() + NOT_YET)).await;
     }
     loop {
+        if hold.rest.is_cancelled() {
+            session.suspend();
+        }
         match session.settle(flight.writes_out()).await {
             Settled::GoesOn => flight.written(),
             Settled::Released => return Ok(Driven::Done),
@@ -131,7 +135,8 @@ async fn wait(
     flight: &mut Flight,
     inbox: &answerable_ports::OwnedInbox,
 ) -> bool {
-    let due = next_due(&session.state);
+    // Nothing fires in a run of a suspended tenant.
+    let due = if session.state.suspended { None } else { next_due(&session.state) };
     tokio::select! {
         Some(cause) = flight.next(), if !flight.is_empty() => {
             session.causes.push(cause);

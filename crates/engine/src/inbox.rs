@@ -5,6 +5,7 @@ use answerable_core::agent::OutputSpec;
 use answerable_core::id::{ApprovalId, ArtifactId, CallId};
 use answerable_core::json::input_hash;
 use answerable_core::run::{Approval, CallVerdict, ChildEnd, Event, Submitted, idempotency_key};
+use answerable_core::schema::Effort;
 use answerable_core::tool::Output;
 use answerable_ports::commit::{DecisionWord, Inbound, InboundBody, StoredArtifact};
 use bytes::Bytes;
@@ -118,7 +119,7 @@ impl Session {
         let tool_name = self.state.call(call_id).map(|call| call.tool_name.clone()).unwrap_or_default();
         let gate = rules(&self.env, &self.facts).await;
         let input = edited.as_ref().or_else(|| self.inputs.get(&call_id));
-        let judgement = self.judgement(&gate, &tool_name, input, at);
+        let judgement = self.judgement(&gate, &tool_name, input, &Effort::of_one(), at);
         let held = gate.held(judgement, approval_id, at);
         let edited = edited.map(|input| {
             // The key was found sound when the edit was taken; failing that, the call's own id is one.

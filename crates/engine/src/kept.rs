@@ -1,8 +1,7 @@
 //! How much of a run's outputs is kept apart: up to a bound, so that a loop that fetches a large page again and again fills
 //! nobody's disk. The call goes on all the same, with the head that the model is shown.
 
-use answerable_core::run::{MAX_RUN_ARTIFACT_BYTES, MAX_RUN_ARTIFACTS};
-use answerable_ports::{ArtifactsKept, StoreError};
+use answerable_ports::StoreError;
 
 use crate::session::{Session, patiently};
 
@@ -32,35 +31,5 @@ impl Session {
             }
         }
         Ok(())
-    }
-}
-
-/// Takes room for artifacts.
-trait Take {
-    /// For one of so many bytes; `false`: there is none.
-    fn take(&mut self, bytes: u64) -> bool;
-}
-
-impl Take for ArtifactsKept {
-    fn take(&mut self, bytes: u64) -> bool {
-        let more = Self { number: self.number + 1, bytes: self.bytes.saturating_add(bytes) };
-        let fits = more.number <= MAX_RUN_ARTIFACTS && more.bytes <= MAX_RUN_ARTIFACT_BYTES;
-        if fits {
-            *self = more;
-        }
-        fits
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn room_ends_with_the_number_or_with_the_bytes() {
-        let mut many = ArtifactsKept { number: MAX_RUN_ARTIFACTS - 1, bytes: 0 };
-        assert!(many.take(1) && !many.take(1));
-        let mut large = ArtifactsKept { number: 1, bytes: MAX_RUN_ARTIFACT_BYTES - 10 };
-        assert!(!large.take(11) && large.take(10) && !large.take(1), "{large:?}");
     }
 }

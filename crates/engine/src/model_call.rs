@@ -10,6 +10,7 @@ use answerable_core::model::{FailureKind, ModelFailure, ModelReply, ModelRequest
 use answerable_core::registry::Registry;
 use answerable_core::reply::{self, ReadCall, Reading, ReplyKind};
 use answerable_core::run::{Event, NewCall, ReplyFacts};
+use answerable_core::schema::Effort;
 use answerable_faults::{self as faults, Point};
 use answerable_ports::{DeltaSink, ModelTarget, Patience, Reply, Speaker};
 use uuid::Uuid;
@@ -18,7 +19,7 @@ use crate::attachments;
 use crate::env::{Env, jitter};
 use crate::gate::Gate;
 use crate::lease::Hold;
-use crate::rules::{judged_by, rules};
+use crate::rules::{Asked, judged_by, rules};
 use crate::session::{RunFacts, Session, find_target};
 use crate::summary_call::Unheard;
 
@@ -200,13 +201,17 @@ impl ModelCall {
     async fn judged_calls(&self, calls: Vec<ReadCall>) -> Vec<NewCall> {
         let gate = rules(&self.env, &self.facts).await;
         let (registry, context, at) = (&*self.registry, &self.facts.context, self.env.now());
-        let judged = |call: ReadCall| {
-            NewCall::of(registry, context, call, MessageId(Uuid::now_v7()), |call| {
-                let (name, input, hash) = (&call.tool_name, &call.input, &call.input_hash);
-                judged_by(&gate, &self.facts, registry, name, input, hash, at)
-            })
-        };
-        calls.into_iter().map(judged).collect()
+        let effort = Effort::of_reply();
+        let mut judged = Vec::with_capacity(calls.len());
+        for call in calls {
+            judged.push(NewCall::of(registry, context, call, MessageId(Uuid::now_v7()), |call| {
+                let (tool_name, input, input_hash) = (&call.tool_name, &call.input, &call.input_hash);
+                judged_by(&gate, &self.facts, registry, &Asked { tool_name, input, input_hash }, &effort, at)
+            }));
+            // Other runs don't wait for all of them.
+            tokio::task::yield_now().await;
+        }
+        judged
     }
 }
 

@@ -8,6 +8,7 @@ use answerable_core::json::input_hash;
 use answerable_core::permission::{CallFacts, CompiledPolicy, Effect, Judgement, Owner, Policies, judge};
 use answerable_core::registry::Registry;
 use answerable_core::run::{Call, CallVerdict, Event, JudgedAgain, Stage};
+use answerable_core::schema::Effort;
 use answerable_core::{FieldError, Millis};
 use answerable_ports::StoreError;
 use answerable_ports::store::{Decider, Rules};
@@ -88,19 +89,26 @@ pub(crate) async fn rules(env: &Env, facts: &RunFacts) -> Gate {
     }
 }
 
+/// What a call asks for.
+pub(crate) struct Asked<'a> {
+    pub(crate) tool_name: &'a str,
+    pub(crate) input: &'a Value,
+    pub(crate) input_hash: &'a str,
+}
+
 /// The gate's verdict at the moment `at`.
 pub(crate) fn judged_by(
     gate: &Gate,
     facts: &RunFacts,
     registry: &Registry,
-    tool_name: &str,
-    input: &Value,
-    input_hash: &str,
+    asked: &Asked<'_>,
+    effort: &Effort,
     at: Millis,
 ) -> Judgement {
+    let Asked { tool_name, input, input_hash } = *asked;
     let Some(tool) = registry.tool(tool_name) else { return Judgement::denied("there is no such tool") };
     let (context, creators) = (&facts.context, gate.creators.as_slice());
-    let call = CallFacts { tool_name, risk: tool.risk, input, input_hash, context, creators };
+    let call = CallFacts { tool_name, risk: tool.risk, input, input_hash, context, creators, effort };
     let judgement = match &gate.policies {
         Ok((tenant, run)) => {
             let policies = Policies { agent: &registry.policy, tenant: tenant.as_ref(), run: run.as_ref() };
@@ -123,28 +131,33 @@ impl Session {
         let times = || causes.iter().map(|cause| cause.event.at());
         // The clock may have been set back meanwhile: what is over when a call would begin is over.
         let (first, last) = (times().fold(self.now(), Millis::min), times().fold(self.now(), Millis::max));
+        let effort = Effort::of_reply();
         for cause in &mut causes {
-            self.judge_event(&gate, &mut cause.event, last);
+            self.judge_event(&gate, &mut cause.event, &effort, last);
         }
-        let verdicts = self.verdicts(&gate, last);
+        let verdicts = self.verdicts(&gate, &effort, last);
         if !verdicts.is_empty() && !cancel_comes_first(&mut causes) {
-            causes.insert(0, Event::RulesChanged { at: first, verdicts }.into());
+            // The time of a rest doesn't count, also where the run waits for people from now on.
+            let rested =
+                causes.iter().take_while(|cause| matches!(cause.event, Event::Rested { .. })).count();
+            causes.insert(rested, Event::RulesChanged { at: first, verdicts }.into());
         }
         self.causes = causes;
     }
 
-    fn judge_event(&self, gate: &Gate, event: &mut Event, at: Millis) {
+    fn judge_event(&self, gate: &Gate, event: &mut Event, effort: &Effort, at: Millis) {
         match event {
             Event::ModelReplied { calls, .. } => {
                 for call in calls.iter_mut().filter(|call| call.judgement.is_some()) {
-                    call.judgement = Some(self.judgement(gate, &call.tool_name, Some(&call.input), at));
+                    call.judgement =
+                        Some(self.judgement(gate, &call.tool_name, Some(&call.input), effort, at));
                 }
             }
             Event::CallDecided { call, approval, verdict: CallVerdict::Approved(approved), .. } => {
                 let Some(known) = self.state.call(*call) else { return };
                 let edited = approved.edited.as_ref().map(|(input, ..)| input);
                 let input = edited.or_else(|| self.inputs.get(call));
-                let judgement = self.judgement(gate, &known.tool_name, input, at);
+                let judgement = self.judgement(gate, &known.tool_name, input, effort, at);
                 let held = gate.held(judgement, approval.unwrap_or_else(|| known.approval_id()), at);
                 approved.judged_again = held.judgement;
                 (approved.deciders, approved.stands) = (Some(held.deciders), held.stands);
@@ -154,10 +167,10 @@ impl Session {
     }
 
     /// Of the calls that may begin and have not.
-    fn verdicts(&self, gate: &Gate, at: Millis) -> Vec<JudgedAgain> {
+    fn verdicts(&self, gate: &Gate, effort: &Effort, at: Millis) -> Vec<JudgedAgain> {
         let waiting = self.state.calls.iter().filter(|call| matches!(call.stage, Stage::Ready | Stage::Key));
         let judged = |call: &Call| {
-            let judgement = self.judgement(gate, &call.tool_name, self.inputs.get(&call.id), at);
+            let judgement = self.judgement(gate, &call.tool_name, self.inputs.get(&call.id), effort, at);
             let (judgement, stands) = match &call.approved {
                 None => (judgement, true),
                 Some(given) => {
@@ -176,11 +189,13 @@ impl Session {
         gate: &Gate,
         tool_name: &str,
         input: Option<&Value>,
+        effort: &Effort,
         at: Millis,
     ) -> Judgement {
         match input {
             Some(input) => {
-                judged_by(gate, &self.facts, &self.registry, tool_name, input, &input_hash(input), at)
+                let asked = Asked { tool_name, input, input_hash: &input_hash(input) };
+                judged_by(gate, &self.facts, &self.registry, &asked, effort, at)
             }
             None => Judgement::denied("the input isn't known").under(gate.number),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use answerable_ports::{Claimed, Room, StoreError};
+use answerable_ports::{Claimed, Claims, Room, StoreError};
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -66,22 +66,21 @@ async fn wait_for_work(env: &Env, tasks: &mut JoinSet<()>) {
     }
 }
 
-/// Claims what is due; true if there may be more. A full server still takes what was cancelled and what is over. None claims
-/// faster than it takes up what it has claimed: what waits in the queue can still be put in order.
+/// Claims what is due; true if there may be more. A full server still takes what was cancelled and what is over, at once. None
+/// claims other runs faster than it takes up what it has claimed: what waits in the queue can still be put in order.
 async fn claim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
     let (running, most) = (env.running.load(Ordering::Relaxed), env.config.max_running);
     let pressing = running >= most;
     let places = (if pressing { most + RESERVE } else { most }).saturating_sub(running);
-    let (starts, except) = env.starting.room();
-    let room = Room { limit: places.min(starts), pressing, except: &except };
+    let (limit, except) = env.starting.room(places, pressing);
+    let room = Room { limit, pressing, except: &except };
     if room.limit == 0 {
         return false;
     }
     let asked = Instant::now();
     match in_time(env, env.store.claim(env.config.server, &room, env.config.lease_for)).await {
-        Ok(claimed) => {
-            let more = claimed.len() >= room.limit;
-            claimed.into_iter().for_each(|claimed| spawn(env, tasks, claimed, asked));
+        Ok(Claims { runs, more }) => {
+            runs.into_iter().for_each(|claimed| spawn(env, tasks, claimed, asked));
             more
         }
         Err(error) => {

@@ -148,7 +148,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The time for which its tenant was suspended doesn't count, whatever came in then.
+    /// The time for which its tenant was suspended doesn't count, whatever came in then; and calls begin again.
     fn rest(&mut self, rested: &[(Millis, Millis)]) {
         let now = self.now();
         let event = |(from, until): &(Millis, Millis)| Event::Rested {
@@ -156,7 +156,18 @@ impl Session {
             from: *from,
             until: (*until).min(now),
         };
-        self.causes.splice(0..0, rested.iter().map(event).map(Cause::from));
+        let resumed = self.state.suspended.then_some(Event::Resumed { at: now });
+        self.causes.splice(0..0, rested.iter().map(event).chain(resumed).map(Cause::from));
+    }
+
+    /// Its tenant is suspended: what comes in is written down, and nothing begins.
+    pub(crate) fn suspend(&mut self) {
+        let is_known = self.state.suspended
+            || self.causes.iter().any(|cause| matches!(cause.event, Event::Suspended { .. }));
+        if !is_known {
+            let at = self.now();
+            self.causes.insert(0, Event::Suspended { at }.into());
+        }
     }
 
     /// What the run's limits of time will be counted from, once its rests are written down.
@@ -167,7 +178,7 @@ impl Session {
                 rested.rest(from, until);
             }
         }
-        next_due(&RunState { clock: rested, ..self.state.clone() })
+        next_due(&RunState { clock: rested, suspended: false, ..self.state.clone() })
     }
 
     /// Why the run was claimed, as events: what was out when its server died is unclear before anything else is due.

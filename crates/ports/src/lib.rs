@@ -8,6 +8,7 @@ pub mod clock;
 pub mod commit;
 pub mod gauges;
 pub mod identity;
+pub mod kept;
 pub mod mcp;
 pub mod model;
 pub mod observe;
@@ -25,6 +26,7 @@ pub use clock::Clock;
 pub use commit::{Commit, CommitOutcome, Inbound, InboundBody, Release, StoredArtifact};
 pub use gauges::{Gauges, Waiting};
 pub use identity::{Identity, NotVouched, Vouched};
+pub use kept::ArtifactsKept;
 pub use mcp::{ListedTool, McpFault, McpPlace, McpServers, McpTarget, ToolSource, is_reserved_header};
 pub use model::{DeltaSink, ModelProvider, ModelTarget, Patience};
 pub use observe::{Committed, Observer, Started};
@@ -32,9 +34,7 @@ pub use place::{PlaceTaken, PlaceWanted, Placed};
 pub use shares::{Crowded, Share, Shares};
 pub use signals::{Hearing, Outgoing, OwnedInbox, Parcel, RENEW, Reply, Signal, Signals, Speaker, Words};
 pub use spans::{SpanBacklog, SpanBatch, SpanOutbox};
-pub use store::{
-    ArtifactsKept, Claimed, LateOutcome, Lease, LoadedRun, Renewal, Room, RunStore, StoreError, Wake,
-};
+pub use store::{Claimed, Claims, LateOutcome, Lease, LoadedRun, Renewal, Room, RunStore, StoreError, Wake};
 pub use tool::{Came, PreparedCall, ToolExecutor};
 pub use workspace::{
     Author, CONTENTS_AT_ONCE, CallOutcome, Change, Expected, FileAt, FilesCommitted, NewContent, Workspace,

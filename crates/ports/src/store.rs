@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use crate::allowance::{Allowance, AllowanceWanted};
 use crate::commit::{Commit, CommitOutcome, Inbound, StoredArtifact};
+use crate::kept::ArtifactsKept;
 use crate::model::ModelTarget;
 use crate::place::{PlaceTaken, PlaceWanted, Placed};
 
@@ -64,6 +65,15 @@ pub struct Claimed {
     pub deaths: u32,
     /// A run that never started may start now; if not, it was claimed for something else (a cancel, its time is up).
     pub may_start: bool,
+}
+
+/// What a claim came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// The runs that this server has now.
+    pub runs: Vec<Claimed>,
+    /// More may be due that there was no room for, or that was not looked at: the next claim begins with it.
+    pub more: bool,
 }
 
 /// What became of a renewal. A lease that is in neither set could not be looked at: somebody was just at its row.
@@ -166,25 +176,11 @@ pub struct Decider {
     pub until: Option<Millis>,
 }
 
-/// Artifacts that are kept of a run, with what came with its messages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ArtifactsKept {
-    /// How many.
-    pub number: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
 /// The engine's side of the store. Cross-tenant only where a lease isn't there yet.
 #[async_trait]
 pub trait RunStore: Send + Sync {
     /// Claims runs that have something to do, fairly between tenants, as many as there is room for.
-    async fn claim(
-        &self,
-        server: Uuid,
-        room: &Room<'_>,
-        lease_for: Duration,
-    ) -> Result<Vec<Claimed>, StoreError>;
+    async fn claim(&self, server: Uuid, room: &Room<'_>, lease_for: Duration) -> Result<Claims, StoreError>;
 
     /// Claims runs whose server died, but none of `held`: those this process works on still, and if it was only slow it
     /// renews them. Counts a death for each.

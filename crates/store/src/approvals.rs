@@ -7,7 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::store_error;
-use crate::links::{self, LinkState};
+use crate::links;
 use crate::tx::{SystemTx, TenantTx};
 use crate::{Result, Store};
 
@@ -145,23 +145,36 @@ pub enum LinkedApproval {
 }
 
 impl Store {
+    /// What a decision link's token can't be good for any more by its own words: anybody may make tokens up, and these
+    /// cost nothing.
+    #[must_use]
+    pub fn approval_link_refused(&self, token: &str) -> Option<LinkedApproval> {
+        match links::read(token) {
+            None => Some(LinkedApproval::Forged),
+            Some(token) if token.expires_at <= self.clock().now() => Some(LinkedApproval::Expired),
+            Some(_) => None,
+        }
+    }
+
     /// Looks at a decision link's token.
     ///
     /// # Errors
     /// The database is away.
     pub async fn approval_link(&self, approval_id: ApprovalId, token: &str) -> Result<LinkedApproval> {
+        let Some(token) = links::read(token) else { return Ok(LinkedApproval::Forged) };
         let mut tx = self.system().await?;
         let Some((tenant_id, suspended, input_hash, now)) = tx.approval_tenant(approval_id).await? else {
             return Ok(LinkedApproval::Forged);
         };
         let hash = input_hash.unwrap_or_default();
-        Ok(match links::verify(self.sealer(), approval_id, &hash, token) {
-            LinkState::Forged => LinkedApproval::Forged,
-            LinkState::Valid { expires_at } if expires_at <= now.timestamp_millis() => {
-                LinkedApproval::Expired
-            }
-            LinkState::Valid { .. } if suspended => LinkedApproval::Suspended,
-            LinkState::Valid { .. } => LinkedApproval::Of(tenant_id),
+        Ok(if !links::is_ours(self.sealer(), approval_id, &hash, &token) {
+            LinkedApproval::Forged
+        } else if token.expires_at <= now.timestamp_millis() {
+            LinkedApproval::Expired
+        } else if suspended {
+            LinkedApproval::Suspended
+        } else {
+            LinkedApproval::Of(tenant_id)
         })
     }
 }

@@ -63,7 +63,7 @@ impl Store {
     }
 
     async fn child_stop(&self, tenant: TenantId, run: RunId) -> Result<()> {
-        let mut tx = self.tenant(tenant).await?;
+        let mut tx = self.working(tenant).await?;
         if let Some(reason) = tx.child_stop_reason(run).await? {
             tx.run_cancel(run, Some(reason)).await?;
             tx.child_mark_stopped(run).await?;
@@ -75,7 +75,7 @@ impl Store {
     async fn child_tell(&self, tenant: TenantId, run: RunId) -> Result<()> {
         let mut next = Some(run);
         while let Some(run) = next {
-            let mut tx = self.tenant(tenant).await?;
+            let mut tx = self.working(tenant).await?;
             next = tx.child_tell(run).await?;
             tx.commit().await?;
         }

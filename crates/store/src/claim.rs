@@ -6,7 +6,7 @@ use answerable_core::run::STATE_VERSION;
 #[cfg(feature = "faults")]
 use answerable_faults::Guard;
 use answerable_faults::{self as faults, Point};
-use answerable_ports::{Claimed, Room};
+use answerable_ports::{Claimed, Claims, Room};
 use sqlx::postgres::types::PgInterval;
 use uuid::Uuid;
 
@@ -34,26 +34,28 @@ impl Store {
     /// Claims runs that are due, as many as there is room for. Each tenant has a first place before anybody has a second, these
     /// in turn by weight; then whoever has the fewest places for its weight is next. A run whose thread or concurrency key is
     /// taken stays where it is, and so does one whose tenant has all its places taken, unless it was cancelled or its time is
-    /// over: that needs no place. Of a suspended tenant nothing is claimed.
+    /// over: that needs no place. Of a suspended tenant nothing is claimed. Where not all tenants could be looked at in one go,
+    /// the next claim goes on with the others.
     ///
     /// # Errors
     /// The database is away.
-    pub async fn claim(&self, server: Uuid, room: &Room<'_>, lease_for: Duration) -> Result<Vec<Claimed>> {
+    pub async fn claim(&self, server: Uuid, room: &Room<'_>, lease_for: Duration) -> Result<Claims> {
         #[cfg(feature = "faults")]
         if faults::without(Guard::ClaimLock) {
-            return self.claim_unguarded(server, room.limit, lease_for).await;
+            let runs = self.claim_unguarded(server, room.limit, lease_for).await?;
+            return Ok(Claims { more: runs.len() >= room.limit, runs });
         }
         let mut tx = self.leasing().await?;
         if self.clock().is_stale() {
             self.hear_time(&mut tx).await?;
         }
         faults::before(Point::Claim);
-        let rows = self.take_due(&mut tx, server, room, lease_for).await?;
+        let (rows, more) = self.take_due(&mut tx, server, room, lease_for).await?;
         tx.commit().await?;
         if !rows.is_empty() {
             faults::after(Point::Claim);
         }
-        Ok(rows.into_iter().map(Claimed::from).collect())
+        Ok(Claims { runs: rows.into_iter().map(Claimed::from).collect(), more })
     }
 
     /// Claims runs whose server let its lease run out, but none of `held` and none of a suspended tenant. That is taken for its

@@ -78,7 +78,7 @@ impl Store {
                 Ok(CommitOutcome::Stored)
             }
             "inbox" => {
-                let mut tx = self.tenant(lease.tenant_id).await?;
+                let mut tx = self.working(lease.tenant_id).await?;
                 Ok(CommitOutcome::InboxFirst(tx.inbox_after(lease.run_id.0, known_inbox).await?))
             }
             "lost" => Ok(CommitOutcome::LeaseLost),

@@ -18,7 +18,7 @@ use crate::claim::Turns;
 use crate::conn::Conn;
 use crate::error::store_error;
 use crate::seal::Sealer;
-use crate::tx::{SystemTx, TenantTx};
+use crate::tx::{SystemTx, Taker, TenantTx};
 
 /// A newer server may have migrated further: this one works on that as well, and may be started again.
 static MIGRATIONS: LazyLock<Migrator> =
@@ -53,7 +53,7 @@ pub struct Store {
     /// Claims and renewals have connections of their own: requests that take all the others must not cost leases.
     leases: PgPool,
     /// Transactions of tenants: one whose own all wait for each other, or for the disk, leaves connections to the others.
-    shares: Shares<TenantId>,
+    shares: Shares<Taker>,
     turns: Arc<Turns>,
     prepared: bool,
     sealer: Sealer,
@@ -117,13 +117,23 @@ impl Store {
     /// # Errors
     /// The database is away, or no connection came free in time.
     pub async fn tenant(&self, tenant_id: TenantId) -> Result<TenantTx, StoreError> {
+        self.tenant_as(Taker::Requests(tenant_id)).await
+    }
+
+    /// The same for its runs, which its requests don't stand before.
+    pub(crate) async fn working(&self, tenant_id: TenantId) -> Result<TenantTx, StoreError> {
+        self.tenant_as(Taker::Runs(tenant_id)).await
+    }
+
+    async fn tenant_as(&self, taker: Taker) -> Result<TenantTx, StoreError> {
         self.is_open()?;
+        let tenant_id = taker.tenant();
         // A UUID's text can't hold anything but hex digits and hyphens.
         let begin = format!(
             "BEGIN; {RULES}; SET LOCAL ROLE answerable_app; SELECT set_config('app.tenant', '{}', true)",
             tenant_id.0.hyphenated()
         );
-        let share = self.shares.take_within(tenant_id, PATIENCE).await;
+        let share = self.shares.take_within(taker, PATIENCE).await;
         let share = share.map_err(|_| StoreError::Away("no connection is free for the tenant".into()))?;
         let tx = begin_in(&self.pool, begin).await?;
         Ok(TenantTx {

@@ -11,10 +11,10 @@ use crate::conn::Conn;
 use crate::error::store_error;
 use crate::tx::{SystemTx, TenantTx};
 
-/// Requests of one tenant that can be under way at once, on all servers; many times more than there are connections for.
-const UNDER_WAY: i64 = 1000;
-/// The most that one request may bring.
-const MOST_BYTES: i64 = 256 << 20;
+/// Transactions of one tenant that can be under way at once: all connections that it may have on some twenty servers.
+const UNDER_WAY: i64 = 500;
+/// Bytes of the largest body. What brings more is rare, and alone at its end.
+const MOST_BYTES: i64 = 20 << 20;
 const TIB: i64 = 1 << 40;
 
 /// What a tenant has a limited number of.
@@ -116,12 +116,14 @@ impl Counted {
         }
     }
 
-    /// What all requests that are under way may add.
-    fn under_way(self) -> i64 {
-        match self {
-            Self::ArtifactBytes | Self::WorkspaceBytes => UNDER_WAY * MOST_BYTES,
-            _ => UNDER_WAY,
-        }
+    /// What all may add that are under way beside one that brings so much: at most a quarter of a limit of bytes, so that who has
+    /// used less than three quarters waits for nobody. Who brings too much for that is alone, however far the limit is.
+    fn under_way(self, brings: i64, limit: i64) -> i64 {
+        let most = match self {
+            Self::ArtifactBytes | Self::WorkspaceBytes => (limit / 4 / UNDER_WAY).min(MOST_BYTES),
+            _ => 1,
+        };
+        if brings > most { limit.saturating_add(1) } else { UNDER_WAY * most }
     }
 
     /// The limit under these quotas.
@@ -159,7 +161,20 @@ impl TenantTx {
     /// The database is away.
     pub async fn room_for(&mut self, of: Counted, more: i64) -> Result<std::result::Result<(), Full>> {
         let tenant = self.tenant_id;
-        room_for(self.conn(), tenant, of, more).await
+        room_for(self.conn(), tenant, of, more, more).await
+    }
+
+    /// The same after the rows are written, which brought so much.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn room_after(
+        &mut self,
+        of: Counted,
+        brought: i64,
+    ) -> Result<std::result::Result<(), Full>> {
+        let tenant = self.tenant_id;
+        room_for(self.conn(), tenant, of, 0, brought).await
     }
 
     /// Whether there is room for something at all, without waiting for anybody: several at once may hear the same.
@@ -209,7 +224,7 @@ impl SystemTx {
         of: Counted,
         more: i64,
     ) -> Result<std::result::Result<(), Full>> {
-        room_for(self.conn(), tenant, of, more).await
+        room_for(self.conn(), tenant, of, more, more).await
     }
 }
 
@@ -218,6 +233,7 @@ async fn room_for(
     tenant: TenantId,
     of: Counted,
     more: i64,
+    brings: i64,
 ) -> Result<std::result::Result<(), Full>> {
     let quotas = sqlx::query_scalar!("SELECT quotas FROM tenants WHERE tenant_id = $1", tenant.0)
         .fetch_optional(conn.again())
@@ -230,7 +246,7 @@ async fn room_for(
         of.kind(),
         more,
         limit,
-        of.under_way(),
+        of.under_way(brings, limit),
     )
     .fetch_one(conn)
     .await
@@ -253,6 +269,28 @@ mod tests {
             assert_eq!(of.limit(&json!({name: i64::MAX})), of.ceiling());
             assert_eq!(of.limit(&json!({name: null})), of.ceiling());
         }
+    }
+
+    #[test]
+    fn whoever_is_far_from_a_limit_of_bytes_is_not_alone() {
+        for of in [Counted::ArtifactBytes, Counted::WorkspaceBytes] {
+            for limit in [1 << 20, 1 << 30, 10 << 30, of.ceiling()] {
+                let all = of.under_way(0, limit);
+                assert!(all <= limit / 4, "{limit}");
+                // None of those who aren't alone brings more than its part of that.
+                let most = all / UNDER_WAY;
+                assert_eq!(of.under_way(most, limit), all);
+                assert!(of.under_way(most + 1, limit) > limit);
+            }
+            assert_eq!(
+                of.under_way(MOST_BYTES, 100 << 30),
+                UNDER_WAY * MOST_BYTES,
+                "any body, if there is much"
+            );
+            assert!(of.under_way(200 << 10, 1 << 30) < 1 << 30, "a small file under a small quota");
+            assert_eq!(of.under_way(0, 0), 0);
+        }
+        assert_eq!(Counted::Threads.under_way(1, 3), UNDER_WAY);
     }
 
     #[test]

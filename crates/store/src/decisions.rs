@@ -89,6 +89,9 @@ impl TenantTx {
                 self.vote_act(&locked, &vote);
             }
             Ok(Weighed::Decided(verdict)) => {
+                if decision.remember.is_some() && self.grants_are_full().await? {
+                    return Ok(Err(DecisionRefused::Invalid(vec![remember::too_many()])));
+                }
                 self.vote_add(approval_id, &verdict.vote).await?;
                 self.verdict_write(approval_id, &verdict, &voter.by).await?;
                 self.verdict_act(&locked, &verdict);

@@ -10,7 +10,7 @@ use answerable_core::tool::{ErrorCode, ResultStatus, ToolResult};
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
 use answerable_ports::{
-    Allowance, AllowanceWanted, ArtifactsKept, Claimed, LateOutcome, Lease, LoadedRun, ModelTarget,
+    Allowance, AllowanceWanted, ArtifactsKept, Claimed, Claims, LateOutcome, Lease, LoadedRun, ModelTarget,
     PlaceTaken, PlaceWanted, Placed, Renewal, Room, RunStore, Wake,
 };
 use async_trait::async_trait;
@@ -79,7 +79,7 @@ pub(crate) fn as_it_turned_out(result: ToolResult, ledger: &str, side_effect: &s
 
 #[async_trait]
 impl RunStore for EngineStore {
-    async fn claim(&self, server: Uuid, room: &Room<'_>, lease_for: Duration) -> Result<Vec<Claimed>> {
+    async fn claim(&self, server: Uuid, room: &Room<'_>, lease_for: Duration) -> Result<Claims> {
         self.store.claim(server, room, lease_for).await
     }
 
@@ -102,13 +102,13 @@ impl RunStore for EngineStore {
     }
 
     async fn hand_back(&self, lease: Lease, wake: Wake, known_inbox: i64) -> Result<()> {
-        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        let mut tx = self.store.working(lease.tenant_id).await?;
         tx.hand_back(lease, wake, known_inbox).await?;
         tx.commit().await
     }
 
     async fn load(&self, lease: Lease) -> Result<Option<LoadedRun>> {
-        self.store.tenant(lease.tenant_id).await?.run_load(lease).await
+        self.store.working(lease.tenant_id).await?.run_load(lease).await
     }
 
     async fn commit(&self, lease: Lease, seq: i64, commit: Commit, id: Uuid) -> Result<CommitOutcome> {
@@ -117,19 +117,19 @@ impl RunStore for EngineStore {
     }
 
     async fn inbox(&self, lease: Lease, after: i64) -> Result<Vec<Inbound>> {
-        self.store.tenant(lease.tenant_id).await?.inbox_after(lease.run_id.0, after).await
+        self.store.working(lease.tenant_id).await?.inbox_after(lease.run_id.0, after).await
     }
 
     async fn rules(&self, lease: Lease, thread_id: Option<Uuid>, agent_id: Option<Uuid>) -> Result<Rules> {
-        self.store.tenant(lease.tenant_id).await?.rules_fetch(lease.run_id, thread_id, agent_id).await
+        self.store.working(lease.tenant_id).await?.rules_fetch(lease.run_id, thread_id, agent_id).await
     }
 
     async fn model_target(&self, tenant_id: TenantId, name: &str) -> Result<Option<ModelTarget>> {
-        self.store.tenant(tenant_id).await?.provider_open(name).await
+        self.store.working(tenant_id).await?.provider_open(name).await
     }
 
     async fn artifacts_kept(&self, lease: Lease) -> Result<ArtifactsKept> {
-        self.store.tenant(lease.tenant_id).await?.artifacts_kept(lease.run_id).await
+        self.store.working(lease.tenant_id).await?.artifacts_kept(lease.run_id).await
     }
 
     async fn artifacts(
@@ -137,18 +137,18 @@ impl RunStore for EngineStore {
         tenant_id: TenantId,
         ids: &[ArtifactId],
     ) -> Result<BTreeMap<ArtifactId, Arc<[u8]>>> {
-        self.store.tenant(tenant_id).await?.artifacts_load(ids).await
+        self.store.working(tenant_id).await?.artifacts_load(ids).await
     }
 
     async fn secrets(&self, tenant_id: TenantId, names: &[String]) -> Result<BTreeMap<String, SecretString>> {
         if names.is_empty() {
             return Ok(BTreeMap::new());
         }
-        self.store.tenant(tenant_id).await?.secrets_open(names).await
+        self.store.working(tenant_id).await?.secrets_open(names).await
     }
 
     async fn signing_secrets(&self, tenant_id: TenantId) -> Result<Vec<SecretString>> {
-        let mut tx = self.store.tenant(tenant_id).await?;
+        let mut tx = self.store.working(tenant_id).await?;
         let secrets = tx.signing_secrets_open().await?;
         tx.commit().await?;
         Ok(secrets)
@@ -161,7 +161,7 @@ impl RunStore for EngineStore {
         key: &str,
         input_hash: &str,
     ) -> Result<Option<std::result::Result<KeyHolder, ()>>> {
-        self.store.tenant(tenant_id).await?.key_holder(tool_name, key, input_hash).await
+        self.store.working(tenant_id).await?.key_holder(tool_name, key, input_hash).await
     }
 
     async fn earlier_effect(
@@ -170,42 +170,42 @@ impl RunStore for EngineStore {
         tool_name: &str,
         input_hash: &str,
     ) -> Result<Option<std::result::Result<KeyHolder, ()>>> {
-        self.store.tenant(lease.tenant_id).await?.effect_find(lease.run_id.0, tool_name, input_hash).await
+        self.store.working(lease.tenant_id).await?.effect_find(lease.run_id.0, tool_name, input_hash).await
     }
 
     async fn take_allowance(&self, lease: Lease, wanted: AllowanceWanted) -> Result<Allowance> {
-        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        let mut tx = self.store.working(lease.tenant_id).await?;
         let allowance = tx.allowance_take(lease, wanted).await?;
         tx.commit().await?;
         Ok(allowance)
     }
 
     async fn take_place(&self, lease: Lease, wanted: &PlaceWanted) -> Result<Placed> {
-        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        let mut tx = self.store.working(lease.tenant_id).await?;
         let placed = tx.place_take(lease, wanted).await?;
         tx.commit().await?;
         Ok(placed)
     }
 
     async fn free_place(&self, lease: Lease, place: &PlaceTaken, left: bool) -> Result<()> {
-        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        let mut tx = self.store.working(lease.tenant_id).await?;
         tx.place_free(lease, place, left).await?;
         tx.commit().await
     }
 
     async fn places(&self, lease: Lease) -> Result<Vec<PlaceTaken>> {
-        self.store.tenant(lease.tenant_id).await?.place_list(lease.run_id).await
+        self.store.working(lease.tenant_id).await?.place_list(lease.run_id).await
     }
 
     async fn late_outcome(&self, lease: Lease, late: &LateOutcome) -> Result<bool> {
-        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        let mut tx = self.store.working(lease.tenant_id).await?;
         let written = tx.late_outcome(lease.run_id, late).await?;
         tx.commit().await?;
         Ok(written)
     }
 
     async fn settle_ended(&self, lease: Lease) -> Result<()> {
-        let mut tx = self.store.tenant(lease.tenant_id).await?;
+        let mut tx = self.store.working(lease.tenant_id).await?;
         tx.settle_ended(lease).await?;
         tx.commit().await?;
         self.store.children_hear(lease.tenant_id, Some(lease.run_id), &[]).await;
@@ -218,7 +218,7 @@ impl RunStore for EngineStore {
         agent: AgentId,
         version: Option<u32>,
     ) -> Result<std::result::Result<PinnedAgent, String>> {
-        self.store.tenant(tenant_id).await?.called_agent(agent, version).await
+        self.store.working(tenant_id).await?.called_agent(agent, version).await
     }
 
     async fn tell_children(&self) -> Result<u64> {

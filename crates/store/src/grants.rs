@@ -73,6 +73,21 @@ pub struct GrantRecord {
     pub revoked_by: Option<String>,
 }
 
+impl GrantRecord {
+    /// The id of the run, thread or agent that it covers, as it is shown; none for the tenant.
+    pub fn covered(&self) -> Option<String> {
+        covered(&self.scope, self.scope_id)
+    }
+}
+
+fn covered(scope: &str, id: Option<Uuid>) -> Option<String> {
+    id.map(|id| match scope {
+        "run" => RunId(id).to_string(),
+        "thread" => ThreadId(id).to_string(),
+        _ => AgentId(id).to_string(),
+    })
+}
+
 /// Which grants to list; all that is given must hold.
 #[derive(Debug, Clone, Default)]
 pub struct GrantFilter {
@@ -125,7 +140,28 @@ pub(crate) struct NewGrant<'a> {
     pub(crate) approval_id: Uuid,
 }
 
+/// A tenant has no more of them in force: a run is judged by all that cover it. Those who make some at the same moment may
+/// exceed it by a few.
+pub(crate) const MOST_IN_FORCE: i64 = 10_000;
+
 impl TenantTx {
+    /// Whether the tenant has as many grants in force as it may.
+    pub(crate) async fn grants_are_full(&mut self) -> Result<bool> {
+        let tenant = self.tenant();
+        let in_force = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "in_force!" FROM (
+                 SELECT FROM grants
+                 WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+                 LIMIT $2) AS few"#,
+            tenant,
+            MOST_IN_FORCE,
+        )
+        .fetch_one(self.conn())
+        .await
+        .map_err(store_error)?;
+        Ok(in_force >= MOST_IN_FORCE)
+    }
+
     pub(crate) async fn grant_create(&mut self, grant: &NewGrant<'_>) -> Result<()> {
         let (tenant, id) = (self.tenant(), GrantId(Uuid::now_v7()));
         sqlx::query!(
@@ -149,8 +185,8 @@ impl TenantTx {
         .execute(self.conn())
         .await
         .map_err(store_error)?;
-        let detail = json!({"tool_name": grant.tool_name, "scope": grant.scope.as_str(), "scope_id": grant.scope_id,
-            "input_hash": grant.input_hash, "expires_at": grant.expires_at, "deciders": grant.deciders,
+        let detail = json!({"tool_name": grant.tool_name, "scope": grant.scope.as_str(),
+            "scope_id": covered(grant.scope.as_str(), grant.scope_id), "input_hash": grant.input_hash, "expires_at": grant.expires_at, "deciders": grant.deciders,
             "max_risk": grant.max_risk, "approval_id": ApprovalId(grant.approval_id)});
         self.act(Action::GrantCreate, id, detail);
         Ok(())

@@ -186,7 +186,8 @@ impl TenantTx {
         // What it changes is its own; effects that it takes from the ledger are in what it begins with.
         if let (Ok(()), Some(files)) = (&stored, files) {
             self.workspace_copy(facts.workspace_id, files).await?;
-            if let Err(full) = self.room_for(Counted::WorkspaceBytes, 0).await? {
+            // A whole workspace may be much.
+            if let Err(full) = self.room_after(Counted::WorkspaceBytes, i64::MAX).await? {
                 return Ok(Err(HeirRefused::Run(RunRefused::Full(full))));
             }
         }

@@ -41,7 +41,12 @@ impl TenantTx {
         entry: &LedgerRecord,
         late: &LateOutcome,
     ) -> Result<()> {
+        let mut kept = self.artifacts_kept(run_id).await?;
         for artifact in &late.artifacts {
+            if !kept.take(artifact.content.len() as u64) {
+                tracing::warn!(%run_id, "a run's artifacts take all their room; a late one is left out");
+                continue;
+            }
             self.artifact_insert(run_id.0, CallId(entry.call_id), artifact).await?;
         }
         let Some(approval) = asking(state, entry.call_id) else {

@@ -13,14 +13,10 @@ use crate::seal::Sealer;
 
 /// What a link's token says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinkState {
-    /// It is the server's own and for this approval and input.
-    Valid {
-        /// It ends then.
-        expires_at: Millis,
-    },
-    /// It isn't.
-    Forged,
+pub(crate) struct Token {
+    /// The link ends then.
+    pub(crate) expires_at: Millis,
+    signature: [u8; 32],
 }
 
 /// The link to an approval.
@@ -50,18 +46,18 @@ fn mac(key: &[u8; 32], approval: ApprovalId, input_hash: &str, expires_at: Milli
     mac
 }
 
-/// Looks at a token in constant time, under every configured key.
-pub(crate) fn verify(sealer: &Sealer, approval: ApprovalId, input_hash: &str, token: &str) -> LinkState {
-    let read = token.split_once('.').and_then(|(expires, signature)| {
-        Some((expires.parse::<Millis>().ok()?, expires, URL_SAFE_NO_PAD.decode(signature).ok()?))
-    });
-    let Some((expires_at, written, signature)) = read else { return LinkState::Forged };
-    let signs = |key| mac(key, approval, input_hash, expires_at).verify_slice(&signature).is_ok();
-    if expires_at.to_string() == written && sealer.link_keys().any(signs) {
-        LinkState::Valid { expires_at }
-    } else {
-        LinkState::Forged
-    }
+/// Reads a token. `None`: no server ever wrote it like that.
+pub(crate) fn read(token: &str) -> Option<Token> {
+    let (written, signature) = token.split_once('.').filter(|(_, signature)| signature.len() == 43)?;
+    let expires_at: Millis = written.parse().ok()?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).ok()?.try_into().ok()?;
+    (expires_at.to_string() == written).then_some(Token { expires_at, signature })
+}
+
+/// Whether a token is for this approval and input: looked at in constant time, under every configured key.
+pub(crate) fn is_ours(sealer: &Sealer, approval: ApprovalId, input_hash: &str, token: &Token) -> bool {
+    let signs = |key| mac(key, approval, input_hash, token.expires_at).verify_slice(&token.signature).is_ok();
+    sealer.link_keys().any(signs)
 }
 
 #[cfg(test)]
@@ -73,23 +69,28 @@ mod tests {
     fn a_token_is_for_one_approval_input_and_time() {
         let (sealer, id) = (Sealer::new(&[7; 32]), ApprovalId(Uuid::from_u128(7)));
         let good = token(&sealer, id, "sha256:ab", 1000);
-        assert_eq!(verify(&sealer, id, "sha256:ab", &good), LinkState::Valid { expires_at: 1000 });
-        let other = ApprovalId(Uuid::from_u128(8));
-        assert_eq!(verify(&sealer, other, "sha256:ab", &good), LinkState::Forged);
-        assert_eq!(verify(&sealer, id, "sha256:ac", &good), LinkState::Forged);
-        assert_eq!(verify(&Sealer::new(&[8; 32]), id, "sha256:ab", &good), LinkState::Forged);
-        let valid = LinkState::Valid { expires_at: 1000 };
+        let opens = |sealer: &Sealer, id, hash: &str, text: &str| {
+            read(text).filter(|token| is_ours(sealer, id, hash, token)).map(|token| token.expires_at)
+        };
+        assert_eq!(opens(&sealer, id, "sha256:ab", &good), Some(1000));
+        assert_eq!(opens(&sealer, ApprovalId(Uuid::from_u128(8)), "sha256:ab", &good), None);
+        assert_eq!(opens(&sealer, id, "sha256:ac", &good), None);
+        assert_eq!(opens(&sealer, id, "sha256:ab", &good.replace("1000", "2000")), None);
+        assert_eq!(opens(&Sealer::new(&[8; 32]), id, "sha256:ab", &good), None);
         for (key, others) in [([8; 32], vec![&[7; 32]]), ([7; 32], vec![&[8; 32]])] {
-            assert_eq!(verify(&Sealer::with_others(&key, &others), id, "sha256:ab", &good), valid);
+            assert_eq!(opens(&Sealer::with_others(&key, &others), id, "sha256:ab", &good), Some(1000));
         }
-        for odd in [
-            format!("{good}0"),
-            format!("{good}x"),
-            good.replace("1000", "2000"),
-            format!("0{good}"),
-            "x".into(),
-        ] {
-            assert_eq!(verify(&sealer, id, "sha256:ab", &odd), LinkState::Forged, "{odd}");
+    }
+
+    #[test]
+    fn what_no_server_wrote_is_no_token() {
+        let good = token(&Sealer::new(&[7; 32]), ApprovalId(Uuid::from_u128(7)), "sha256:ab", 1000);
+        assert_eq!(read(&good).map(|token| token.expires_at), Some(1000));
+        let odd = [format!("{good}0"), format!("{good}x"), format!("{good}="), format!("0{good}")];
+        let short = good[..good.len() - 1].to_owned();
+        let others = [format!("+{good}"), "x".into(), String::new(), ".".into(), "1000".into(), short];
+        for odd in odd.into_iter().chain(others).chain([format!("1000.{}", "x".repeat(10_000))]) {
+            assert_eq!(read(&odd), None, "{odd}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //! versions stay as they are.
 
 mod rows;
+mod walk;
 
 use std::collections::BTreeMap;
 

@@ -10,12 +10,27 @@ use crate::conn::Conn;
 use crate::error::store_error;
 use crate::seal::Sealer;
 
+/// Who takes connections: a tenant's runs beside its requests, so that no number of these holds up what it has running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Taker {
+    Requests(TenantId),
+    Runs(TenantId),
+}
+
+impl Taker {
+    pub(crate) fn tenant(self) -> TenantId {
+        match self {
+            Self::Requests(tenant) | Self::Runs(tenant) => tenant,
+        }
+    }
+}
+
 /// A transaction of one tenant: it sees and writes that tenant's rows alone. Dropped without
 /// [`commit`](TenantTx::commit), it changes nothing.
 pub struct TenantTx {
     pub(crate) tx: Transaction<'static, Postgres>,
     /// Its place among the connections.
-    pub(crate) _share: Share<TenantId>,
+    pub(crate) _share: Share<Taker>,
     pub(crate) prepared: bool,
     pub(crate) tenant_id: TenantId,
     pub(crate) sealer: Sealer,

@@ -11,7 +11,7 @@ use answerable_core::message::{Message, MessageCall, ProviderExtra, Role};
 use answerable_core::model::{ModelReply, ModelRequest, ToolOffer};
 use answerable_core::registry::Registry;
 use answerable_core::reply::{self, Reading, ReplyKind};
-use answerable_core::schema::Schema;
+use answerable_core::schema::{Effort, Schema};
 use answerable_core::template::{Filling, Template};
 use answerable_core::workspace::{FilePath, MAX_PATH_BYTES, read_prefix};
 use answerable_core::{input as core_input, json as core_json, provider};
@@ -208,7 +208,7 @@ pub fn schema(data: &[u8]) {
         Err(fault) => is_place(&fault),
         Ok(schema) => {
             for instance in &instances {
-                let findings = schema.findings(instance);
+                let findings = schema.findings(instance, &Effort::of_one());
                 findings.iter().for_each(is_place);
                 assert!(
                     findings.iter().all(|fault| instance.pointer(&fault.pointer).is_some()),

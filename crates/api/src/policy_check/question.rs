@@ -7,6 +7,7 @@ use answerable_core::permission::{
     Policies, explain,
 };
 use answerable_core::registry::Registry;
+use answerable_core::schema::Effort;
 use serde_json::Value;
 
 use crate::policies;
@@ -92,6 +93,7 @@ impl Question {
             input_hash: &self.input_hash,
             context: &self.context,
             creators: &self.creators,
+            effort: &Effort::of_reply(),
         };
         let mut told = told(&registry.policy, &others, &call, |policies| {
             explain(policies, &self.grants, &call, self.now)

@@ -145,7 +145,7 @@ mod tests {
     fn their_schemas_compile_and_say_what_is_needed() {
         for tool in &BUILTINS {
             let schema = crate::schema::Schema::compile(&tool.input_schema()).expect("a schema");
-            let faults = schema.findings(&json!({})).len();
+            let faults = schema.findings(&json!({}), &crate::schema::Effort::of_one()).len();
             assert_eq!(faults == 0, tool.fields.iter().all(|field| !field.required), "{}", tool.name);
         }
         let read = find(ToolKind::Workspace, "read_file").expect("it is there").input_schema();

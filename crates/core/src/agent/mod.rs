@@ -1,5 +1,7 @@
 //! The agent as a tenant writes it (contract, "Agents"). Absent fields get the contract's defaults.
 
+#[cfg(test)]
+mod borders;
 pub mod builtin;
 mod check;
 mod check_http;

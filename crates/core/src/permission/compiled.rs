@@ -10,7 +10,7 @@ use super::policy::{
 };
 use crate::FieldError;
 use crate::agent::Risk;
-use crate::schema::Schema;
+use crate::schema::{Effort, Schema};
 
 /// Whose policy it is: an agent's fills gaps with the contract's defaults, a tenant's and a run's add only what they say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,13 +121,18 @@ impl CompiledRule {
     pub(super) fn applies(&self, call: &CallFacts<'_>) -> bool {
         self.names_tool(call)
             && self.names_risk(call)
-            && self.input.as_ref().is_none_or(|schema| self.matches(schema, call.input))
-            && self.context.as_ref().is_none_or(|schema| self.matches(schema, call.context))
+            && self.input.as_ref().is_none_or(|schema| self.matches(schema, call.input, call.effort))
+            && self.context.as_ref().is_none_or(|schema| self.matches(schema, call.context, call.effort))
     }
 
-    /// Whether a part matches. Where that would take too long to tell, a rule opens nothing, and forbids or asks all the same.
-    pub(super) fn matches(&self, schema: &Schema, instance: &Value) -> bool {
-        schema.judge(instance).unwrap_or(self.rule.effect != Effect::Allow)
+    fn matches(&self, schema: &Schema, instance: &Value, effort: &Effort) -> bool {
+        self.counts(schema.judge(instance, effort))
+    }
+
+    /// Whether a part matches that fits or doesn't. Where that would take too long to tell, a rule opens nothing, and forbids or
+    /// asks all the same.
+    pub(super) fn counts(&self, fits: Option<bool>) -> bool {
+        fits.unwrap_or(self.rule.effect != Effect::Allow)
     }
 
     pub(super) fn names_tool(&self, call: &CallFacts<'_>) -> bool {

@@ -8,7 +8,7 @@ use super::grant::{Gap, Grant};
 use super::judge::{CallFacts, Judgement, Policies, by_policies, judge};
 use super::policy::Effect;
 use crate::id::GrantId;
-use crate::schema::Schema;
+use crate::schema::{Effort, Schema};
 use crate::{FieldError, Millis};
 
 /// Most findings that are told of one policy's rules; what doesn't fit the others is not looked for.
@@ -107,7 +107,8 @@ pub struct ExplainedGrant {
 
 /// Judges a call as [`judge`] does, and tells why.
 pub fn explain(policies: Policies<'_>, grants: &[Grant], call: &CallFacts<'_>, now: Millis) -> Explanation {
-    let asked = by_policies(policies, call);
+    // What is told costs what it costs; what is said must not depend on that.
+    let asked = by_policies(policies, &CallFacts { effort: &Effort::of_one(), ..*call });
     let of_tool = grants.iter().filter(|grant| grant.tool_name == call.tool_name);
     let explained = |grant: &Grant| {
         let gap = grant.gap(call, &asked, now);
@@ -115,7 +116,7 @@ pub fn explain(policies: Policies<'_>, grants: &[Grant], call: &CallFacts<'_>, n
         ExplainedGrant { id: grant.id, covers: gap.is_none(), why: why.into() }
     };
     Explanation {
-        judgement: judge(policies, grants, call, now),
+        judgement: judge(policies, grants, &CallFacts { effort: &Effort::of_one(), ..*call }, now),
         policies: policies.all().map(|policy| policy.explain(call)).collect(),
         grants: of_tool.map(explained).collect(),
     }
@@ -179,8 +180,14 @@ impl CompiledRule {
         let parts = ExplainedParts {
             tool: rule.tool.as_ref().map(|glob| self.explain_tool(glob, call)),
             risk: rule.risk.as_ref().map(|risks| self.explain_risk(risks, call)),
-            input: self.input.as_ref().map(|schema| self.fit(schema, call.input, "input", room)),
-            context: self.context.as_ref().map(|schema| self.fit(schema, call.context, "context", room)),
+            input: self
+                .input
+                .as_ref()
+                .map(|schema| self.fit(schema, (call.input, "input"), call.effort, room)),
+            context: self
+                .context
+                .as_ref()
+                .map(|schema| self.fit(schema, (call.context, "context"), call.effort, room)),
         };
         let of_all = [&parts.tool, &parts.risk, &parts.input, &parts.context];
         let matched = of_all.into_iter().flatten().all(|part| part.matched);
@@ -192,13 +199,13 @@ impl CompiledRule {
     fn fit(
         &self,
         schema: &Schema,
-        instance: &serde_json::Value,
-        what: &str,
+        (instance, what): (&serde_json::Value, &str),
+        effort: &Effort,
         room: &mut usize,
     ) -> ExplainedPart {
-        let fits = schema.judge(instance);
+        let fits = schema.judge(instance, effort);
         let mut errors =
-            if fits == Some(true) || *room == 0 { Vec::new() } else { schema.findings(instance) };
+            if fits == Some(true) || *room == 0 { Vec::new() } else { schema.findings(instance, effort) };
         errors.truncate(*room);
         *room -= errors.len();
         let word = match fits {
@@ -206,7 +213,7 @@ impl CompiledRule {
             Some(false) => "doesn't fit",
             None => "can't be judged in time by",
         };
-        let matched = self.matches(schema, instance);
+        let matched = self.counts(fits);
         ExplainedPart { matched, why: format!("the {what} {word} the schema"), errors }
     }
 

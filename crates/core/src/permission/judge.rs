@@ -8,6 +8,7 @@ use super::grant::{Grant, are_enough};
 use super::policy::{DEFAULT_EXPIRES_MS, Denials, Effect, OnExpiry, Rule};
 use crate::Millis;
 use crate::agent::Risk;
+use crate::schema::Effort;
 
 /// What a call is judged by.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +25,9 @@ pub struct CallFacts<'a> {
     pub context: &'a Value,
     /// Who started the run: a key, and whoever it spoke for.
     pub creators: &'a [String],
+    /// What judging by schemas may cost still, all of it together. When that is used up, rules open nothing, and forbid and
+    /// ask all the same.
+    pub effort: &'a Effort,
 }
 
 /// The policies that a call is judged by; the strictest wins.

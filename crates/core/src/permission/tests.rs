@@ -1,6 +1,7 @@
 use super::*;
 use crate::agent::Risk;
 use crate::id::GrantId;
+use crate::schema::Effort;
 use serde_json::{Value, json};
 
 fn compiled(policy: Value, owner: Owner) -> CompiledPolicy {
@@ -11,7 +12,8 @@ fn compiled(policy: Value, owner: Owner) -> CompiledPolicy {
 fn verdict(agent: Value, tenant: Option<Value>, grants: &[Grant], risk: Risk, input: &Value) -> Judgement {
     let (agent, tenant) = (compiled(agent, Owner::Agent), tenant.map(|t| compiled(t, Owner::Tenant)));
     let context = json!({"group": "trial"});
-    let call = CallFacts { tool_name: "pay", risk, input, input_hash: "h", context: &context, creators: &[] };
+    let (input_hash, context, effort) = ("h", &context, &Effort::of_one());
+    let call = CallFacts { tool_name: "pay", risk, input, input_hash, context, creators: &[], effort };
     judge(Policies { agent: &agent, tenant: tenant.as_ref(), run: None }, grants, &call, 100)
 }
 
@@ -164,4 +166,30 @@ fn a_policy_has_so_many_rules_and_no_more() {
     assert!(CompiledPolicy::compile(&rules(MAX_RULES), Owner::Tenant).is_ok());
     let faults = CompiledPolicy::compile(&rules(MAX_RULES + 1), Owner::Tenant).expect_err("too many");
     assert_eq!(faults[0].pointer, "/rules");
+}
+
+#[test]
+fn many_rules_that_each_can_be_judged_are_not_all_judged() {
+    let dear = json!({"required": ["a"], "properties": {"a": {"items": {"allOf": [true, true, true]}}}});
+    let (input, context) = (json!({}), json!({"a": vec![1; 60_000]}));
+    let verdict = |effects: &[&str]| {
+        let rule = |effect: &&str| json!({"effect": effect, "context": dear});
+        let policy = compiled(json!({"rules": effects.iter().map(rule).collect::<Vec<_>>()}), Owner::Agent);
+        let (input, context, effort) = (&input, &context, &Effort::of_one());
+        let call = CallFacts {
+            tool_name: "pay",
+            risk: Risk::High,
+            input,
+            input_hash: "h",
+            context,
+            creators: &[],
+            effort,
+        };
+        judge(Policies { agent: &policy, tenant: None, run: None }, &[], &call, 100).effect
+    };
+    assert_eq!(verdict(&["allow"]), Effect::Allow);
+    // What can't be judged any more opens nothing and forbids all the same.
+    assert_eq!(verdict(&["ask", "allow", "deny"]), Effect::Deny);
+    let late = [vec!["allow"; 8], vec!["deny"]].concat();
+    assert_eq!(verdict(&late), Effect::Deny);
 }

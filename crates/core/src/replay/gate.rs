@@ -7,6 +7,7 @@ use crate::permission::{CallFacts, Judgement, Policies, judge};
 use crate::registry::{Registry, Validation};
 use crate::reply::{ReadCall, ReplyKind};
 use crate::run::{Approval, CallVerdict, Event, NewCall, idempotency_key};
+use crate::schema::Effort;
 
 /// Judges again.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +81,7 @@ impl<'a> Gate<'a> {
         let (validation, message) = if call.validation == Validation::MalformedArguments && is_known {
             (call.validation, call.message)
         } else {
-            let validated = registry.validate(&call.tool_name, &call.input.to_string());
+            let validated = registry.validate(&call.tool_name, &call.input.to_string(), &Effort::of_one());
             (validated.validation, validated.message)
         };
         let read = ReadCall {
@@ -110,7 +111,8 @@ impl<'a> Gate<'a> {
             return Judgement::denied("there is no such tool");
         };
         let (risk, Rules { tenant, run, creators, context }) = (tool.risk, self.rules);
-        let facts = CallFacts { tool_name, risk, input, input_hash: hash, context, creators };
+        let effort = &Effort::of_one();
+        let facts = CallFacts { tool_name, risk, input, input_hash: hash, context, creators, effort };
         judge(Policies { agent: &registry.policy, tenant, run }, &[], &facts, at)
     }
 }

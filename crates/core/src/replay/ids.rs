@@ -125,6 +125,8 @@ impl Ids {
             | Event::QuotaUsedUp { .. }
             | Event::SummaryFailed { .. }
             | Event::TimerFired { .. }
+            | Event::Suspended { .. }
+            | Event::Resumed { .. }
             | Event::Rested { .. }
             | Event::CancelRequested { .. }
             | Event::BudgetChanged { .. }

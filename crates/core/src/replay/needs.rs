@@ -109,6 +109,8 @@ impl Need {
             | Event::ToolsChanged { .. }
             | Event::Steered { .. }
             | Event::TimerFired { .. }
+            | Event::Suspended { .. }
+            | Event::Resumed { .. }
             | Event::Rested { .. }
             | Event::CancelRequested { .. }
             | Event::BudgetChanged { .. }

@@ -34,6 +34,8 @@ enum What {
     Unanswered(Need),
     /// A timer of the run is due.
     Timer,
+    /// The recorded run ended while its tenant was suspended, and this one goes on.
+    Resume,
 }
 
 /// Plays on, from whatever the player has come to.
@@ -80,6 +82,9 @@ impl Simulation<'_> {
             if best.as_ref().is_none_or(is_better) {
                 best = Some(candidate);
             }
+        }
+        if best.is_none() && self.player.state.suspended {
+            return Some(Candidate { at: self.player.now, what: What::Resume });
         }
         let timer = next_due(&self.player.state).filter(|due| match best {
             None => true,
@@ -185,6 +190,7 @@ impl Simulation<'_> {
         let at = next.at;
         match next.what {
             What::Timer => self.player.happens(Event::TimerFired { at }, None),
+            What::Resume => self.player.happens(Event::Resumed { at }, None),
             What::Unanswered(need) => {
                 let event = match need {
                     Need::Context => Some(self.context(at, 0)),
@@ -269,7 +275,7 @@ impl Simulation<'_> {
 fn order(candidate: &Candidate) -> (Millis, usize) {
     let place = match candidate.what {
         What::Recorded(index) => index,
-        What::Borrowed(..) | What::Unanswered(_) | What::Timer => usize::MAX,
+        What::Borrowed(..) | What::Unanswered(_) | What::Timer | What::Resume => usize::MAX,
     };
     (candidate.at, place)
 }

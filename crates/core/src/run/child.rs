@@ -139,8 +139,8 @@ impl Machine<'_> {
         if known.stage != Stage::Key || !known.agent {
             return Err(self.illegal("AgentFound"));
         }
-        // Nothing is begun any more in a run that is ending.
-        if self.state.ending.is_none() {
+        // Nothing is begun any more in a run that is ending; in one that is suspended the agent is looked for again.
+        if self.state.ending.is_none() && !self.state.suspended {
             match found {
                 Ok(agent) => self.open_child(index, agent),
                 Err(why) => self.no_child(index, ErrorCode::NotFound, why),

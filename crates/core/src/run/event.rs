@@ -122,6 +122,10 @@ pub enum Event {
     },
     /// Some timer of the state is due.
     TimerFired { at: Millis },
+    /// Its tenant is suspended: until it is resumed no call begins, and none is sent again.
+    Suspended { at: Millis },
+    /// Its tenant isn't suspended any more.
+    Resumed { at: Millis },
     /// Nobody worked on it from then until then: its tenant was suspended. That time doesn't count.
     Rested { at: Millis, from: Millis, until: Millis },
     /// Somebody wants it to end.
@@ -164,6 +168,8 @@ impl Event {
             | Self::ToolResultSubmitted { at, .. }
             | Self::Steered { at, .. }
             | Self::TimerFired { at }
+            | Self::Suspended { at }
+            | Self::Resumed { at }
             | Self::Rested { at, .. }
             | Self::CancelRequested { at, .. }
             | Self::BudgetChanged { at, .. }
@@ -209,6 +215,8 @@ impl Event {
             | Self::ToolResultSubmitted { at, .. }
             | Self::Steered { at, .. }
             | Self::TimerFired { at }
+            | Self::Suspended { at }
+            | Self::Resumed { at }
             | Self::Rested { at, .. }
             | Self::CancelRequested { at, .. }
             | Self::BudgetChanged { at, .. }

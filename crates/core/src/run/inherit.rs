@@ -97,6 +97,7 @@ impl RunState {
             correction: self.correction.clone(),
             summing: Summing::default(),
             tools: None,
+            suspended: false,
             bill: None,
         }
     }

@@ -106,6 +106,9 @@ pub struct RunState {
     /// Where it stands with the tools of MCP servers; none: its agent takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<RunTools>,
+    /// Its tenant is suspended: no call begins until it is resumed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub suspended: bool,
     /// Who is paid for what its attempts on models take; none before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<OnBill>,
@@ -159,6 +162,7 @@ impl RunState {
             correction: None,
             summing: Summing::default(),
             tools: None,
+            suspended: false,
             bill: None,
         }
     }

@@ -80,6 +80,10 @@ impl Machine<'_> {
             // May happen to any live run.
             (_, Event::Recovered { deaths, unsent, .. }) => self.recovered(deaths, &unsent),
             (_, Event::TimerFired { .. }) => self.timer_fired(),
+            (_, event @ (Event::Suspended { .. } | Event::Resumed { .. })) => {
+                self.state.suspended = matches!(event, Event::Suspended { .. });
+                Ok(())
+            }
             (_, Event::Rested { from, until, .. }) => {
                 self.state.clock.rest(from, until);
                 Ok(())
@@ -241,7 +245,9 @@ impl Machine<'_> {
             Phase::Ended => self.state.status,
             Phase::Budget => Status::WaitingApproval,
             Phase::Boundary | Phase::Summary | Phase::Rebuild | Phase::Model => Status::Running,
-            Phase::Tools if calls.iter().any(super::call::Call::is_at_work) => Status::Running,
+            Phase::Tools if calls.iter().any(super::call::Call::is_at_work) || self.is_held_back() => {
+                Status::Running
+            }
             Phase::Tools
                 if calls
                     .iter()
@@ -318,6 +324,8 @@ pub(super) fn name(event: &Event) -> &'static str {
         Event::ToolResultSubmitted { .. } => "ToolResultSubmitted",
         Event::Steered { .. } => "Steered",
         Event::TimerFired { .. } => "TimerFired",
+        Event::Suspended { .. } => "Suspended",
+        Event::Resumed { .. } => "Resumed",
         Event::Rested { .. } => "Rested",
         Event::CancelRequested { .. } => "CancelRequested",
         Event::BudgetChanged { .. } => "BudgetChanged",

@@ -19,6 +19,7 @@ mod samples;
 mod several;
 mod stored;
 mod summing;
+mod suspended;
 mod uncertain;
 
 use super::step::name;
@@ -63,6 +64,8 @@ EffectSettled           .      .        .       .         .     .       .     . 
 ToolResultSubmitted     .      .        .       .         .     .       .     .       .     .     .      .     | .     .     .   .   .       .      .     x      .           .               .    .
 Steered                 x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 TimerFired              x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+Suspended               x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
+Resumed                 x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 Rested                  x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 CancelRequested         x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
 BudgetChanged           x      x        x       x         x     x       x     x       x     x     x      .     | x     x     x   x   x       x      x     x      x           x               x    x
@@ -142,6 +145,8 @@ fn events(trial: &mut Trial, call: CallId) -> Vec<Event> {
         Event::ToolResultSubmitted { at, call, submitted },
         Event::Steered { at, message_id, content: "be brief".into(), parts: vec![], pinned: false },
         Event::TimerFired { at },
+        Event::Suspended { at },
+        Event::Resumed { at },
         Event::Rested { at, from: at, until: at },
         Event::CancelRequested { at, reason: Some("enough".into()) },
         Event::BudgetChanged {

@@ -29,7 +29,7 @@ pub fn next_due(state: &RunState) -> Option<Millis> {
         | Stage::Parked { expires_at }
         | Stage::Child { expires_at, .. }
         | Stage::AskedUncertain { expires_at } => Some(expires_at),
-        Stage::Backoff { until, .. } => Some(until),
+        Stage::Backoff { until, .. } if !state.suspended => Some(until),
         _ => None,
     });
     let asks = matches!(state.phase, Phase::Model | Phase::Summary);

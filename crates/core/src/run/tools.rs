@@ -33,6 +33,9 @@ impl Machine<'_> {
     /// Starts every call whose turn it is. A call that isn't `parallel_safe` runs alone and in its order; one that waits
     /// for people holds back only such calls.
     pub(super) fn start_ready_calls(&mut self) {
+        if self.state.suspended {
+            return;
+        }
         for index in 0..self.state.calls.len() {
             if self.state.ending.is_some() || !self.may_start(index) {
                 continue;
@@ -49,6 +52,11 @@ impl Machine<'_> {
             // A call that was refused may end the run; then no other begins.
             self.note_progress();
         }
+    }
+
+    /// Whether a call would begin if its tenant weren't suspended.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.state.suspended && (0..self.state.calls.len()).any(|index| self.may_start(index))
     }
 
     fn may_start(&self, index: usize) -> bool {
@@ -131,8 +139,8 @@ impl Machine<'_> {
         if self.state.calls[index].stage != Stage::Key || self.state.calls[index].agent {
             return Err(self.illegal("KeyFree"));
         }
-        // Nothing is begun any more in a run that is ending.
-        if self.state.ending.is_none() {
+        // Nothing is begun any more in a run that is ending; in one that is suspended the key is looked for again.
+        if self.state.ending.is_none() && !self.state.suspended {
             self.start(index);
             self.note_progress();
         }
@@ -208,6 +216,9 @@ impl Machine<'_> {
     /// Sends a call again: the attempt is written down before it is out.
     pub(super) fn send_again(&mut self, index: usize) {
         let Stage::Backoff { attempt, tainted, .. } = self.state.calls[index].stage else { return };
+        if self.state.suspended {
+            return;
+        }
         let call = &self.state.calls[index];
         if self.is_unsettled(&call.tool_name, &call.input_hash) {
             // Its twin, which was out beside it, is unclear by now.

@@ -2,139 +2,92 @@
 //! busy for years, or lead it through so many references that it runs out of stack. So schemas that wind too much are refused,
 //! and before an instance is judged, the steps that it takes are counted as far as they are allowed.
 
+mod patterns;
+mod references;
+
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
+use self::patterns::States;
+use self::references::{REFERENCES, Targets, each_object};
 use crate::FieldError;
 
-/// Steps that judging one instance may take: a tenth of a second or so.
+/// Steps that one judgement may take, of whatever it is made: a tenth of a second or so.
 const MOST_STEPS: u32 = 1_000_000;
+/// Those of a whole reply of a model, of all its calls.
+const MOST_OF_A_REPLY: u32 = 4 * MOST_STEPS;
 /// Schemas that may be open at a time, each within the one before.
 const MOST_OPEN: u32 = 400;
-/// How deep what references lead to may be, all of it together. Compiling goes from each into the next.
-const MOST_DEPTH: usize = 1000;
 /// Places that say what is left over, `unevaluated…`: each has what stands beside it judged again.
 const MOST_LEFT_OVER: usize = 32;
 /// So many times more.
 const AGAIN: usize = 2;
-/// Places that may have to be looked at to find what references mean.
-const MOST_LOOKS: usize = 1_000_000;
+/// Bytes of a text that are looked at within one step.
+const A_STEP: usize = 64;
 
 /// Keywords that hold one schema, or several, for the same instance.
 const SAME: [&str; 8] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"];
-const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 const LEFT_OVER: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
-/// What is wrong with a schema that nobody could compile or judge by safely.
-pub(super) fn too_winding(schema: &Value) -> Option<FieldError> {
-    let bases = Bases::of(schema);
-    let (mut references, mut left_over) = (Vec::new(), 0);
-    each_object(schema, &mut |map| {
-        left_over += LEFT_OVER.iter().filter(|name| map.contains_key(**name)).count();
-        references.extend(REFERENCES.iter().filter_map(|name| map.get(*name)?.as_str()));
-    });
-    references.sort_unstable();
-    references.dedup();
-    if references.len() * (bases.roots.len() + bases.named.len()) > MOST_LOOKS {
-        return Some(FieldError::new("", "it has too many references and names"));
-    }
-    let mut targets: Vec<&Value> = references.iter().flat_map(|target| bases.places(target)).collect();
-    targets.sort_by_key(|target| std::ptr::from_ref(*target));
-    targets.dedup_by_key(|target| std::ptr::from_ref(*target));
-    let depth: usize = targets.into_iter().map(|target| depth(target) + 1).sum();
-    if depth > MOST_DEPTH {
-        return Some(FieldError::new("", "its references lead through too much"));
-    }
-    (left_over > MOST_LEFT_OVER)
-        .then(|| FieldError::new("", format!("it says more than {MOST_LEFT_OVER} times what is left over")))
+/// The steps that are left for judging by schemas. Whoever judges several times for one purpose pays from one purse: else many
+/// small judgements, each of them bearable, would take for ever together.
+#[derive(Debug)]
+pub struct Effort {
+    left: Cell<u32>,
 }
 
-/// Whether an instance can be judged in reasonable time.
-pub(super) fn is_bearable(schema: &Value, instance: &Value) -> bool {
-    Walk { bases: Bases::of(schema), left: MOST_STEPS }.visit(schema, instance, 0).is_some()
-}
+impl Effort {
+    /// For one call, or one document: a tenth of a second or so.
+    pub fn of_one() -> Self {
+        Self { left: Cell::new(MOST_STEPS) }
+    }
 
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
-        _ => 0,
+    /// For all calls of a model's reply.
+    pub fn of_reply() -> Self {
+        Self { left: Cell::new(MOST_OF_A_REPLY) }
     }
 }
 
-fn each_object<'s>(value: &'s Value, of: &mut impl FnMut(&'s Map<String, Value>)) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| each_object(item, of)),
-        Value::Object(map) => {
-            of(map);
-            map.values().for_each(|item| each_object(item, of));
+/// What is known of a schema's cost.
+#[derive(Debug)]
+pub(super) struct Cost {
+    targets: Targets,
+    states: States,
+}
+
+impl Cost {
+    /// Of this schema.
+    ///
+    /// # Errors
+    /// Nobody could compile or judge by it safely.
+    pub(super) fn of(schema: &Value) -> Result<Self, FieldError> {
+        let mut left_over = 0;
+        each_object(schema, &mut |map| {
+            left_over += LEFT_OVER.iter().filter(|name| map.contains_key(**name)).count();
+        });
+        if left_over > MOST_LEFT_OVER {
+            let message = format!("it says more than {MOST_LEFT_OVER} times what is left over");
+            return Err(FieldError::new("", message));
         }
-        _ => {}
-    }
-}
-
-/// Where references within a schema lead.
-struct Bases<'s> {
-    /// What `#` may mean: the whole, and each part with an `$id` of its own.
-    roots: Vec<&'s Value>,
-    /// Parts with names.
-    named: Vec<(&'s str, &'s Value)>,
-}
-
-impl<'s> Bases<'s> {
-    fn of(schema: &'s Value) -> Self {
-        let mut bases = Self { roots: vec![schema], named: Vec::new() };
-        bases.note(schema, true);
-        bases
+        Ok(Self { targets: references::targets(schema)?, states: patterns::states(schema) })
     }
 
-    fn note(&mut self, value: &'s Value, is_root: bool) {
-        match value {
-            Value::Array(items) => items.iter().for_each(|item| self.note(item, false)),
-            Value::Object(map) => {
-                if !is_root && (map.contains_key("$id") || map.contains_key("id")) {
-                    self.roots.push(value);
-                }
-                let names = ["$anchor", "$dynamicAnchor", "$id", "id"].iter();
-                let names = names.filter_map(|name| map.get(*name)?.as_str());
-                self.named.extend(names.map(|name| (name.trim_start_matches('#'), value)));
-                map.values().for_each(|item| self.note(item, false));
-            }
-            _ => {}
-        }
+    /// Whether an instance can be judged with the effort that is left; it is spent by that.
+    pub(super) fn is_bearable(&self, schema: &Value, instance: &Value, effort: &Effort) -> bool {
+        let may = effort.left.get().min(MOST_STEPS);
+        let mut walk = Walk { cost: self, root: schema, left: may };
+        let is_bearable = walk.visit(schema, instance, 0).is_some();
+        let spent = if is_bearable { may - walk.left } else { may };
+        effort.left.set(effort.left.get() - spent);
+        is_bearable
     }
-
-    /// All places that a reference may mean.
-    fn places(&self, reference: &str) -> Vec<&'s Value> {
-        let fragment = reference.trim_start_matches('#');
-        let decoded = percent_decoded(fragment);
-        let pointed = self.roots.iter().filter_map(|root| root.pointer(&decoded));
-        let named = self.named.iter().filter(|(name, _)| *name == decoded).map(|(_, place)| *place);
-        pointed.chain(named).collect()
-    }
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match hex.filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Counts what a judge would do that never stops early.
 struct Walk<'s> {
-    bases: Bases<'s>,
+    cost: &'s Cost,
+    root: &'s Value,
     left: u32,
 }
 
@@ -166,8 +119,12 @@ impl<'s> Walk<'s> {
         self.spend(1)?;
         match (keyword, part, instance) {
             ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target), _) => {
-                self.spend(self.bases.roots.len() + self.bases.named.len())?;
-                self.bases.places(target).into_iter().try_for_each(|place| self.visit(place, instance, open))
+                let places = self.cost.targets.get(target).map(Vec::as_slice).unwrap_or_default();
+                places.iter().try_for_each(|place| {
+                    self.spend(1 + place.len() / A_STEP)?;
+                    let part = self.root.pointer(place)?;
+                    self.visit(part, instance, open)
+                })
             }
             ("allOf" | "anyOf" | "oneOf", Value::Array(parts), _) => {
                 parts.iter().try_for_each(|part| self.visit(part, instance, open))
@@ -177,7 +134,11 @@ impl<'s> Walk<'s> {
                 parts.values().try_for_each(|part| self.visit(part, instance, open))
             }
             ("enum", Value::Array(values), _) => self.spend(values.len()),
-            ("pattern", _, Value::String(text)) => self.spend(text.len() / 64),
+            ("required", Value::Array(names), Value::Object(_)) => self.spend(names.len()),
+            ("pattern", Value::String(pattern), Value::String(text)) => {
+                self.spend(patterns::steps(self.cost.states.get(pattern), text))
+            }
+            ("format" | "minLength" | "maxLength", _, Value::String(text)) => self.spend(text.len() / A_STEP),
             (_, _, Value::Object(members)) => self.of_object(keyword, part, members, open),
             (_, _, Value::Array(items)) => self.of_array(keyword, part, items, open),
             _ => Some(()),
@@ -197,17 +158,33 @@ impl<'s> Walk<'s> {
                 let known = parts.iter().filter_map(|(name, part)| Some((part, members.get(name)?)));
                 known.into_iter().try_for_each(|(part, member)| self.visit(part, member, open))
             }
-            ("patternProperties", Value::Object(parts)) => parts
-                .values()
-                .try_for_each(|part| members.values().try_for_each(|member| self.visit(part, member, open))),
+            ("patternProperties", Value::Object(parts)) => {
+                parts.iter().try_for_each(|(pattern, part)| self.of_pattern(pattern, part, members, open))
+            }
             ("additionalProperties" | "unevaluatedProperties", part) => {
                 members.values().try_for_each(|member| self.visit(part, member, open))
             }
-            ("propertyNames", part) => {
-                members.keys().try_for_each(|name| self.visit(part, &Value::String(name.clone()), open))
-            }
+            ("propertyNames", part) => members.keys().try_for_each(|name| {
+                self.spend(name.len() / A_STEP)?;
+                self.visit(part, &Value::String(name.clone()), open)
+            }),
             _ => Some(()),
         }
+    }
+
+    /// Names are looked at once more where something is said of what no pattern names.
+    fn of_pattern(
+        &mut self,
+        pattern: &str,
+        part: &'s Value,
+        members: &Map<String, Value>,
+        open: u32,
+    ) -> Option<()> {
+        let states = self.cost.states.get(pattern);
+        members.iter().try_for_each(|(name, member)| {
+            self.spend(2 * (1 + patterns::steps(states, name)))?;
+            self.visit(part, member, open)
+        })
     }
 
     fn of_array(&mut self, keyword: &str, part: &'s Value, items: &[Value], open: u32) -> Option<()> {

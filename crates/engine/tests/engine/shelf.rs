@@ -11,7 +11,7 @@ use answerable_core::tool::Attempt;
 use answerable_ports::commit::{Commit, CommitOutcome, Inbound};
 use answerable_ports::store::Rules;
 use answerable_ports::{
-    Allowance, AllowanceWanted, ArtifactsKept, Claimed, LateOutcome, Lease, LoadedRun, ModelTarget,
+    Allowance, AllowanceWanted, ArtifactsKept, Claimed, Claims, LateOutcome, Lease, LoadedRun, ModelTarget,
     PlaceTaken, PlaceWanted, Placed, Renewal, Room, RunStore, StoreError, Wake,
 };
 use async_trait::async_trait;
@@ -41,7 +41,7 @@ fn away<T>() -> Result<T, StoreError> {
 
 #[async_trait]
 impl RunStore for Desk {
-    async fn claim(&self, _: Uuid, _: &Room<'_>, _: Duration) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, _: Uuid, _: &Room<'_>, _: Duration) -> Result<Claims, StoreError> {
         let ways = self.ways.borrow().clone();
         if ways.claims_fail {
             self.note(Heard::ClaimFailed);
@@ -51,7 +51,7 @@ impl RunStore for Desk {
         if !claimed.is_empty() {
             tokio::time::sleep(ways.claims_take).await;
         }
-        Ok(claimed)
+        Ok(Claims { runs: claimed, more: false })
     }
 
     async fn reclaim(&self, _: Uuid, _: usize, _: Duration, _: &[Uuid]) -> Result<Vec<Claimed>, StoreError> {

@@ -17,8 +17,20 @@ const CLAIM_LOCK: i64 = 0x616e_7377_636c_616d;
 /// How long a claim waits for another server's. A server that stands still in the midst of one must not hold up all the
 /// others for longer; they try again.
 const CLAIM_PATIENCE: &str = "1s";
-/// Tenants with due runs that one claim looks at. With more of them it is the turn of the next ones the next time.
+/// Tenants that one claim chooses from. With more of them it is the turn of the next ones the next time.
 const TENANTS_AT_ONCE: i32 = 256;
+/// Tenants with due runs that one claim looks at, those included who can be given nothing: about 30 ms.
+const LOOKS_AT_ONCE: i32 = 4096;
+
+/// Whom a claim has looked at.
+struct Look {
+    /// Those who may be given something.
+    tenants: Vec<Uuid>,
+    /// The last one of all.
+    latest: Option<Uuid>,
+    /// All were looked at.
+    around: bool,
+}
 
 /// A run that was taken.
 pub(super) struct Taken {
@@ -48,39 +60,45 @@ impl From<Taken> for Claimed {
 }
 
 impl Store {
-    /// The runs of those tenants that are next, within a claim.
+    /// The runs of those tenants that are next, within a claim; and whether there may be more.
     pub(super) async fn take_due(
         &self,
         tx: &mut SystemTx,
         server: Uuid,
         room: &Room<'_>,
         lease_for: Duration,
-    ) -> Result<Vec<Taken>> {
+    ) -> Result<(Vec<Taken>, bool)> {
         let turns = self.turns();
-        let tenants = tx.claim_begin(turns.after(), room.pressing).await?;
-        if tenants.is_empty() {
-            return Ok(Vec::new());
-        }
-        if tenants.len() >= usize::try_from(TENANTS_AT_ONCE).unwrap_or(usize::MAX) {
-            turns.looked_at(&tenants);
-        }
-        let rows = tx.claim_take(server, room, lease_for, &tenants, &turns.of(&tenants)).await?;
+        let after = turns.after();
+        let look = tx.claim_begin(after, room.pressing).await?;
+        let rows = if look.tenants.is_empty() {
+            Vec::new()
+        } else {
+            tx.claim_take(server, room, lease_for, &look.tenants, &turns.of(&look.tenants)).await?
+        };
         for row in rows.iter().filter(|row| row.is_first == Some(true)) {
             turns.served(row.tenant_id, row.weight.unwrap_or(1.0));
         }
-        Ok(rows)
+        let all_seen = turns.looked(after, look.latest.filter(|_| !look.around));
+        let is_full = rows.len() >= room.limit;
+        if is_full {
+            turns.new_round();
+        }
+        Ok((rows, is_full || !all_seen))
     }
 }
 
 impl SystemTx {
-    /// From here on nobody else claims. Gives the tenants that have runs which are due.
-    async fn claim_begin(&mut self, after: Uuid, pressing: bool) -> Result<Vec<Uuid>> {
-        sqlx::query_scalar!(
-            r#"SELECT claim_begin($1, $2, $3, $4, $5) AS "tenants!""#,
+    /// From here on nobody else claims. Gives the tenants that have runs which are due, and who may be given one.
+    async fn claim_begin(&mut self, after: Uuid, pressing: bool) -> Result<Look> {
+        sqlx::query_as!(
+            Look,
+            r#"SELECT tenants AS "tenants!", latest, around AS "around!" FROM claim_begin($1, $2, $3, $4, $5, $6)"#,
             CLAIM_LOCK,
             CLAIM_PATIENCE,
             after,
             TENANTS_AT_ONCE,
+            LOOKS_AT_ONCE,
             pressing,
         )
         .fetch_one(self.conn())

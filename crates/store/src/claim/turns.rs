@@ -20,6 +20,8 @@ struct Round {
     next: HashMap<Uuid, f64>,
     /// The last tenant that was looked at.
     after: Uuid,
+    /// Where the looks began that have not come round to all tenants yet.
+    began: Option<Uuid>,
 }
 
 impl Turns {
@@ -28,11 +30,24 @@ impl Turns {
         self.lock().after
     }
 
-    /// These were looked at, of whom there are more than can be looked at in one go: the next look goes on from the last.
-    pub(crate) fn looked_at(&self, tenants: &[Uuid]) {
-        if let Some(last) = tenants.last() {
-            self.lock().after = *last;
-        }
+    /// The tenants behind `from` were looked at, up to `last`; `None`: all of them. True: with the looks before, all were.
+    pub(crate) fn looked(&self, from: Uuid, last: Option<Uuid>) -> bool {
+        let mut round = self.lock();
+        let Some(last) = last else {
+            round.began = None;
+            return true;
+        };
+        round.after = last;
+        let all_seen = round.began.is_some_and(|began| {
+            if from < last { from < began && began <= last } else { from < began || began <= last }
+        });
+        round.began = if all_seen { None } else { round.began.or(Some(from)) };
+        all_seen
+    }
+
+    /// What was looked at before counts no more: by the next look something may have become due there.
+    pub(crate) fn new_round(&self) {
+        self.lock().began = None;
     }
 
     /// When each of them has its turn; the smallest is first.
@@ -99,11 +114,23 @@ mod tests {
     }
 
     #[test]
-    fn a_look_goes_on_where_the_last_one_ended() {
+    fn looks_go_on_where_the_last_one_ended_until_all_were_looked_at() {
         let round = Turns::default();
+        let at = |n| Uuid::from_u128(n);
+        assert!(round.looked(round.after(), None), "there are few");
         assert_eq!(round.after(), Uuid::nil());
-        round.looked_at(&[Uuid::from_u128(3), Uuid::from_u128(7)]);
-        round.looked_at(&[]);
-        assert_eq!(round.after(), Uuid::from_u128(7));
+        // (3, 7, the first ones again), and past where it began.
+        assert!(!round.looked(round.after(), Some(at(3))));
+        assert!(!round.looked(round.after(), Some(at(7))));
+        assert_eq!(round.after(), at(7));
+        assert!(round.looked(round.after(), Some(at(2))));
+        // The next round begins behind 2.
+        for (last, all_seen) in [(9, false), (1, false), (5, true), (6, false)] {
+            assert_eq!(round.looked(round.after(), Some(at(last))), all_seen, "{last}");
+        }
+        round.new_round();
+        for (last, all_seen) in [(8, false), (5, false), (7, true)] {
+            assert_eq!(round.looked(round.after(), Some(at(last))), all_seen, "{last}");
+        }
     }
 }

@@ -68,7 +68,7 @@ impl Store {
         if beside.is_empty() {
             return Ok(self.send_alone(call).await?);
         }
-        let mut tx = self.tenant(call.lease.tenant_id).await?;
+        let mut tx = self.working(call.lease.tenant_id).await?;
         if beside.begins_runs() {
             // A new run refers to its tenant, and whoever deletes that locks it before its runs.
             tx.tenant_hold().await?;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Decision, LockedApproval};
-use crate::grants::GrantScope;
+use crate::grants::{GrantScope, MOST_IN_FORCE};
 
 /// How far an approval is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,14 @@ pub(crate) fn check(locked: &LockedApproval, decision: &Decision) -> Vec<FieldEr
         fault("/remember/expires_at", "is past".into());
     }
     faults
+}
+
+/// The fault where the tenant has as many grants as it may.
+pub(crate) fn too_many() -> FieldError {
+    let message = format!(
+        "the tenant has {MOST_IN_FORCE} grants in force, and may have no more: some must be revoked first"
+    );
+    FieldError::new("/remember", message)
 }
 
 /// The fault where whoever has a link wants more than the one call that it is for.

@@ -7,6 +7,7 @@ use answerable_core::id::KeyId;
 use answerable_core::json::{canonical, input_hash, sha256_hex};
 use answerable_core::permission::{BY_LINK, CallFacts, CompiledPolicy, Effect, Owner, Policies, judge};
 use answerable_core::registry::Registry;
+use answerable_core::schema::Effort;
 use answerable_core::{FieldError, field_error};
 use answerable_ports::commit::DecisionWord;
 use serde_json::Value;
@@ -225,6 +226,7 @@ fn check_edit(locked: &LockedApproval, input: &Value, rules: &EditRules) -> Resu
         input_hash: &hash,
         context: &locked.context,
         creators: &locked.creators,
+        effort: &Effort::of_one(),
     };
     let judgement = judge(
         Policies { agent: &registry.policy, tenant: tenant.as_ref(), run: run.as_ref() },

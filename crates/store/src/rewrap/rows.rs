@@ -17,7 +17,7 @@ use crate::tx::{SystemTx, TenantTx};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     tenant: TenantId,
-    kind: String,
+    pub(super) kind: String,
     /// Its name, id or version; of a kept answer its route.
     name: String,
     /// Of a kept answer its key.
@@ -49,13 +49,13 @@ pub(super) struct SealedRow {
 }
 
 /// As it comes from the database.
-struct Found {
-    tenant_id: Uuid,
-    kind: String,
-    name: String,
-    key: String,
-    version: Option<i32>,
-    sealed: Vec<u8>,
+pub(super) struct Found {
+    pub(super) tenant_id: Uuid,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) key: String,
+    pub(super) version: Option<i32>,
+    pub(super) sealed: Vec<u8>,
 }
 
 impl From<Found> for SealedRow {
@@ -66,40 +66,6 @@ impl From<Found> for SealedRow {
 }
 
 impl TenantTx {
-    /// The tenant's sealed values after a place.
-    pub(super) async fn sealed_rows(&mut self, after: Option<&Place>, limit: i64) -> Result<Vec<SealedRow>> {
-        let (kind, name, key) = words(after);
-        let rows = sqlx::query_as!(
-            Found,
-            r#"SELECT tenant_id AS "tenant_id!", kind AS "kind!", name AS "name!", key AS "key!", version, sealed AS "sealed!"
-               FROM (
-                   SELECT tenant_id, 'secret' AS kind, name, '' AS key, version, sealed FROM secrets WHERE tenant_id = $1
-                   UNION ALL SELECT tenant_id, 'provider', name, '', NULL, sealed FROM providers WHERE tenant_id = $1
-                   UNION ALL SELECT tenant_id, 'mcp_server', name, '', NULL, sealed FROM mcp_servers WHERE tenant_id = $1
-                   UNION ALL SELECT tenant_id, 'signing', version::text, '', version, sealed FROM signing_secrets
-                       WHERE tenant_id = $1
-                   UNION ALL SELECT tenant_id, 'webhook', webhook_id::text, '', NULL, sealed FROM webhooks
-                       WHERE tenant_id = $1
-                   UNION ALL SELECT tenant_id, 'webhook_before', webhook_id::text, '', NULL, sealed_before FROM webhooks
-                       WHERE tenant_id = $1
-                   UNION ALL SELECT tenant_id, 'answer', route, key, NULL,
-                       CASE WHEN (headers ->> 'sealed')::boolean THEN decode(body, 'base64') END
-                       FROM idempotency_keys WHERE tenant_id = $1
-               ) AS sealed_values
-               WHERE sealed IS NOT NULL AND (kind COLLATE "C", name COLLATE "C", key COLLATE "C") > ($2, $3, $4)
-               ORDER BY kind COLLATE "C", name COLLATE "C", key COLLATE "C" LIMIT $5"#,
-            self.tenant(),
-            kind,
-            name,
-            key,
-            limit,
-        )
-        .fetch_all(self.conn())
-        .await
-        .map_err(store_error)?;
-        Ok(rows.into_iter().map(SealedRow::from).collect())
-    }
-
     /// Puts `sealed` where `row` stood; `false`: by now something else stands there.
     pub(super) async fn sealed_replace(&mut self, row: &SealedRow, sealed: &[u8]) -> Result<bool> {
         let (tenant, was, name) = (self.tenant(), &row.sealed[..], row.place.name.as_str());
@@ -141,7 +107,7 @@ impl SystemTx {
         after: Option<&Place>,
         limit: i64,
     ) -> Result<Vec<SealedRow>> {
-        let (_, route, key) = words(after);
+        let (route, key) = words(after);
         let rows = sqlx::query_as!(
             Found,
             r#"SELECT tenant_id, 'answer' AS "kind!", route AS name, key, NULL::integer AS version,
@@ -205,7 +171,7 @@ async fn answer_replace(conn: Conn<'_>, row: &SealedRow, sealed: &[u8]) -> Resul
     Ok(done.rows_affected() > 0)
 }
 
-/// What a place is sorted by.
-fn words(place: Option<&Place>) -> (&str, &str, &str) {
-    place.map_or(("", "", ""), |place| (&place.kind, &place.name, &place.key))
+/// What a place is sorted by within its kind.
+pub(super) fn words(place: Option<&Place>) -> (&str, &str) {
+    place.map_or(("", ""), |place| (&place.name, &place.key))
 }

@@ -262,7 +262,7 @@ impl TenantTx {
         }
         Ok(
             if growth.bytes > 0
-                && let Err(full) = self.room_for(Counted::WorkspaceBytes, 0).await?
+                && let Err(full) = self.room_after(Counted::WorkspaceBytes, growth.bytes).await?
             {
                 Some(FilesCommitted::Full(full.to_string()))
             } else {

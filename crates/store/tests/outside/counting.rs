@@ -1,12 +1,15 @@
 //! What a tenant has is counted as it is, and the last place of a limit goes to one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use answerable_core::agent::AgentSpec;
+use answerable_core::id::AgentId;
 use answerable_core::input::{InputMessage, read_input};
 use answerable_ports::{
     Author, Change, Expected, FilesCommitted, NewContent, Workspace, WorkspaceCommit, WorkspaceStore,
 };
-use answerable_store::{Counted, Full, NewWebhook, RunRefused, TenantTx, Workspaces};
+use answerable_store::{AgentUpdated, Counted, Full, NewWebhook, RunRefused, TenantTx, Workspaces};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::join_all;
@@ -197,6 +200,31 @@ async fn what_is_counted_holds_nobody_up() {
     assert_eq!(all[1].1, 1, "what is rolled back is not counted");
 }
 
+#[tokio::test]
+async fn who_writes_few_bytes_under_a_real_quota_waits_for_nobody() {
+    let world = World::with_quotas(json!({"max_artifact_bytes": 1 << 30})).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut tx = world.tx().await;
+        let asked = tx.room_for(Counted::ArtifactBytes, 200_000);
+        let room = tokio::time::timeout(Duration::from_secs(5), asked).await.expect("in time");
+        room.expect("an answer").expect("room");
+        open.push(tx);
+    }
+    // Who brings too much to be one of many is alone, and comes when they are done.
+    let mut large = world.tx().await;
+    let asked = tokio::spawn(async move { large.room_for(Counted::ArtifactBytes, 30 << 20).await });
+    let mut db = world.superuser().await;
+    let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND mode = 'ExclusiveLock'
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut db).await.expect("an answer") {
+        assert!(!asked.is_finished());
+    }
+    drop(open);
+    let room = tokio::time::timeout(Duration::from_secs(5), asked).await.expect("in time");
+    room.expect("no panic").expect("an answer").expect("room");
+}
+
 /// A message with a picture of so many bytes.
 fn picture(bytes: usize) -> Vec<InputMessage> {
     let mut content = b"\x89PNG\r\n\x1a\n".to_vec();
@@ -254,4 +282,27 @@ async fn files_grow_up_to_the_limit_of_all_workspaces() {
     assert_eq!(all[9].1, 100, "one of them had the last place, and wrote there again and again");
     let full = Full { of: Counted::WorkspaceBytes, limit: 100 };
     assert_eq!(world.start(|_| ()).await, Err(RunRefused::Full(full)));
+}
+
+#[tokio::test]
+async fn an_agent_has_ten_thousand_versions() {
+    let world = World::new().await;
+    let spec = |words: &str| {
+        let mut agent = crate::world::agent();
+        agent["instructions"] = words.into();
+        serde_json::from_value::<AgentSpec>(agent).expect("an agent")
+    };
+    let mut tx = world.tx().await;
+    let made = tx.agent_create(&spec("first")).await.expect("an agent");
+    tx.commit().await.expect("committed");
+    let mut db = world.superuser().await;
+    let nearly = sqlx::query("UPDATE agents SET version = 9999 WHERE agent_id = $1").bind(made.agent_id);
+    nearly.execute(&mut db).await.expect("set");
+    let mut tx = world.tx().await;
+    let agent = AgentId(made.agent_id);
+    let last = tx.agent_update(agent, &spec("last")).await.expect("an answer");
+    assert!(matches!(&last, AgentUpdated::Stored(row) if row.version == 10_000), "{last:?}");
+    assert_eq!(tx.agent_update(agent, &spec("more")).await.expect("an answer"), AgentUpdated::Full(10_000));
+    let newest = tx.agent_fetch(agent, None).await.expect("an answer").expect("it is there");
+    assert_eq!((newest.version, newest.spec["instructions"].as_str()), (10_000, Some("last")));
 }

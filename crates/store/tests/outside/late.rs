@@ -1,12 +1,14 @@
 //! Outcomes that come in when their run no longer waits for them.
 
-use answerable_core::id::{CallId, RunId};
+use answerable_core::id::{ArtifactId, CallId, RunId};
 use answerable_core::ledger::Outcome;
+use answerable_core::run::MAX_RUN_ARTIFACTS;
 use answerable_core::tool::ErrorCode;
-use answerable_ports::commit::{InboundBody, Release};
+use answerable_ports::commit::{InboundBody, Release, StoredArtifact};
 use answerable_ports::{Lease, RunStore};
 use answerable_store::{LedgerRecord, Resolve};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::world::{World, first_step, late, new_call};
 
@@ -92,4 +94,27 @@ async fn what_is_known_stays() {
     assert!(tell(&world, lease, call, Outcome::succeeded(true)).await);
     assert!(tell(&world, lease, call, Outcome::failed(ErrorCode::Conflict)).await);
     assert_eq!(entry(&world, run).await.status, "succeeded", "the first certain word stands");
+}
+
+#[tokio::test]
+async fn what_comes_late_is_kept_apart_only_where_there_is_room() {
+    let world = World::new().await;
+    let (run, lease, call) = out(&world, "mail").await;
+    let fill = "INSERT INTO artifacts (tenant_id, artifact_id, run_id, call_id, media_type, bytes, sha256, content, created_at)
+         SELECT $1, gen_random_uuid(), $2, $3, 'text/plain', 1, '', 'x', now() FROM generate_series(1, $4)";
+    let room = i64::try_from(MAX_RUN_ARTIFACTS).expect("few");
+    let fill = sqlx::query(fill).bind(world.tenant.0).bind(run.0).bind(call.0).bind(room);
+    fill.execute(&mut world.superuser().await).await.expect("filled");
+    world.cut(run, call).await;
+    let artifact = StoredArtifact {
+        id: ArtifactId(Uuid::now_v7()),
+        call_id: call,
+        media_type: "text/plain".into(),
+        content: "long".into(),
+    };
+    let id = artifact.id;
+    let outcome = late(call, Outcome::succeeded(true), Some(artifact));
+    assert!(world.engine.late_outcome(lease, &outcome).await.expect("an answer"));
+    assert_eq!(entry(&world, run).await.status, "succeeded");
+    assert_eq!(world.tx().await.artifact_fetch(id).await.expect("an answer"), None);
 }

@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Claims what is due; the claim of `run`, if it was.
 async fn claimed(world: &World, run: RunId) -> Option<Claimed> {
     let all = world.engine.claim(world.server, &room(100), LONG).await.expect("claims");
-    all.into_iter().find(|claimed| claimed.lease.run_id == run)
+    all.runs.into_iter().find(|claimed| claimed.lease.run_id == run)
 }
 
 #[tokio::test]
@@ -53,6 +53,7 @@ async fn a_cancel_of_a_run_that_is_being_handed_back_stays_urgent() {
             .claim(world.server, &Room { pressing: true, ..room(1) }, LONG)
             .await
             .expect("claims")
+            .runs
             .iter()
             .any(|c| c.lease.run_id == run)
     );
@@ -108,7 +109,8 @@ async fn a_heartbeat_brings_what_a_lost_signal_did_not() {
 async fn a_dead_servers_run_is_another_ones_with_a_death() {
     let world = World::new().await;
     let run = world.start(|_| ()).await.expect("a run");
-    let brief = world.engine.claim(world.server, &room(1), Duration::from_millis(20)).await.expect("claims");
+    let brief =
+        world.engine.claim(world.server, &room(1), Duration::from_millis(20)).await.expect("claims").runs;
     tokio::time::sleep(Duration::from_millis(60)).await;
     let other = Uuid::now_v7();
     assert!(

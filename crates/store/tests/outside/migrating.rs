@@ -87,6 +87,10 @@ async fn what_is_there_is_kept_whoever_owns_the_database() {
         ("its chain", "SELECT seq = 1 FROM audit_heads WHERE tenant_id = $1"),
         ("tries", "SELECT tries = 2 FROM deliveries WHERE tenant_id = $1"),
         ("an approval", "SELECT self_approval AND used_at IS NULL FROM approvals WHERE tenant_id = $1"),
+        (
+            "its counts",
+            "SELECT count(*) = 1 AND sum(used) = 1 FROM tenant_counts WHERE tenant_id = $1 AND kind = 'webhooks'",
+        ),
         ("a run", "SELECT creators = '{}' AND policy IS NULL FROM runs WHERE tenant_id = $1"),
         // Whatever a migration opened for a while.
         (

@@ -104,7 +104,8 @@ async fn what_a_server_has_unknowingly_is_put_back_and_counts_no_death() {
     let (owner, urgent, _) = place(&world, unknown.run_id).await;
     assert_eq!((owner, urgent), (None, true), "its cancel is as urgent as before");
     // Whoever thought it had it can do nothing to the next owner.
-    let taken = world.engine.claim(other, &Room { pressing: true, ..room(9) }, LONG).await.expect("claims");
+    let taken =
+        world.engine.claim(other, &Room { pressing: true, ..room(9) }, LONG).await.expect("claims").runs;
     assert!(
         matches!(&taken[..], [one] if one.lease.run_id == unknown.run_id && one.deaths == 0),
         "{taken:?}"
@@ -148,5 +149,5 @@ async fn a_claim_does_not_wait_for_ever_behind_one_that_stands_still() {
     assert!(matches!(refused, Err(StoreError::Away(_))), "it may pass: {refused:?}");
     assert!(began.elapsed() < Duration::from_secs(5));
     tx.rollback().await.expect("gone");
-    assert_eq!(world.engine.claim(world.server, &room(9), LONG).await.expect("claims").len(), 1);
+    assert_eq!(world.engine.claim(world.server, &room(9), LONG).await.expect("claims").runs.len(), 1);
 }

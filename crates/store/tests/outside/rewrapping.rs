@@ -252,3 +252,35 @@ async fn values_that_are_stored_meanwhile_stay() {
         assert_eq!(values[&names[n]].expose_secret(), wanted, "s{n}");
     }
 }
+
+/// More of some kinds than are taken in one go, with others between them.
+#[tokio::test]
+async fn each_is_met_once_however_many_there_are() {
+    const MANY: u64 = 230;
+    let world = World::new().await;
+    let old = store(&world, &OLD, &[]);
+    let mut tx = old.tenant(world.tenant).await.expect("tx");
+    tx.secret_put("shop", &"x".into()).await.expect("a secret");
+    let new = NewWebhook {
+        url: "https://hooks.example/".into(),
+        events: vec!["*".into()],
+        description: None,
+        include_input: false,
+    };
+    for number in 0..MANY {
+        let (webhook, _) = tx.webhook_create(&new).await.expect("a webhook");
+        if number == 0 {
+            tx.webhook_rotate(answerable_core::id::WebhookId(webhook.webhook_id)).await.expect("rotated");
+        }
+        for (key, secret) in [(format!("k{number}"), true), (format!("plain{number}"), false)] {
+            assert_eq!(tx.request_begin(&request(&key)).await.expect("begun"), Kept::New);
+            tx.answer_keep(&request(&key), &KeptAnswer { secret, ..answer() }).await.expect("kept");
+        }
+    }
+    tx.commit().await.expect("committed");
+    let both = store(&world, &NEW, &[&OLD]);
+    let all = 2 * MANY + 2;
+    assert_eq!(both.sealed_values(Wrapping::Anew).await.expect("wrapped anew").rewrapped, all);
+    let again = both.sealed_values(Wrapping::Anew).await.expect("looked");
+    assert_eq!((again.rewrapped, again.by_key), (0, [(Sealer::new(&NEW).key_id(), all)].into()));
+}

@@ -14,6 +14,7 @@ use answerable_core::permission::{CallFacts, Policies, judge};
 use answerable_core::registry::{Registry, Validation};
 use answerable_core::reply::ReplyKind;
 use answerable_core::run::{Event, NewCall, ReplyFacts, RunConfig, RunState, step};
+use answerable_core::schema::Effort;
 use answerable_core::tool::{Attempt, ErrorCode, Output};
 use answerable_core::trace::{Told, TraceContext, spans};
 use answerable_ports::commit::{Commit, CommitOutcome, Release, StoredArtifact};
@@ -220,7 +221,7 @@ impl World {
     pub(crate) async fn claim(&self, run: RunId) -> Lease {
         let claimed =
             self.engine.claim(self.server, &room(100), Duration::from_secs(60)).await.expect("claims");
-        let found = claimed.into_iter().find(|claimed| claimed.lease.run_id == run);
+        let found = claimed.runs.into_iter().find(|claimed| claimed.lease.run_id == run);
         found.expect("the run is due").lease
     }
 
@@ -363,6 +364,7 @@ pub(crate) fn new_call(registry: &Registry, name: &str, input: &Value, at: i64) 
         input_hash: &input_hash,
         context: &json!({}),
         creators: &[],
+        effort: &Effort::of_one(),
     };
     let judgement = judge(Policies { agent: &registry.policy, tenant: None, run: None }, &[], &facts, at);
     NewCall {

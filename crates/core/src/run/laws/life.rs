@@ -124,6 +124,9 @@ impl Life {
             }
             121..=126 => self.time_passes(),
             127 => self.rests(),
+            140..=143 => self.happens(Event::Suspended { at: self.trial.now }),
+            // Whoever takes it up then says first that it rested and was resumed.
+            _ if self.trial.state.suspended && self.in_flight.is_empty() => self.rests(),
             128..=137 => self.rules_change(),
             138 if self.a_model_is_asked() => self.quota_is_used_up(DayLimit::Tokens),
             139 if self.a_model_is_asked() => self.quota_is_used_up(DayLimit::Money),
@@ -140,6 +143,9 @@ impl Life {
         self.trial.now += [1, 700, TWO_HOURS_MS][self.tape.pick(3)];
         self.happens(Event::Rested { at: self.trial.now, from, until: self.trial.now });
         assert_eq!(counted(self), before, "a rest takes no time");
+        if self.trial.state.suspended {
+            self.happens(Event::Resumed { at: self.trial.now });
+        }
     }
 
     fn a_model_is_asked(&self) -> bool {
@@ -307,6 +313,9 @@ impl Life {
             }
         }
         self.trial.state = round_trip(&self.trial.state);
+        if self.trial.state.suspended {
+            self.rests();
+        }
         self.note_given_up(|life| drop(life.trial.dies_with(unsent)));
     }
 
@@ -366,6 +375,8 @@ impl Life {
         });
         let always = [
             Event::TimerFired { at },
+            Event::Suspended { at },
+            Event::Resumed { at },
             Event::Rested { at, from: at, until: at },
             Event::CancelRequested { at, reason: None },
             Event::Recovered { at, deaths: 1, unsent: Vec::new() },

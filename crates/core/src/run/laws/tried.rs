@@ -50,7 +50,7 @@ fn between_them_lives_see_everything() {
         ends.insert(life.trial.end().0);
         events.extend(life.trial.journal.iter().map(name));
     }
-    assert_eq!(events.len(), 31, "{events:?}");
+    assert_eq!(events.len(), 33, "{events:?}");
     assert!(ends.len() >= 13, "{ends:?}");
 }
 

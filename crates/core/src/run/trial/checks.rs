@@ -37,6 +37,8 @@ impl Trial {
             Status::Running if state.ending.is_some() => {
                 assert!(!commands.is_empty(), "it ends when they are done")
             }
+            // It goes on when it is resumed.
+            Status::Running if state.suspended => {}
             Status::Running => {
                 assert!(!commands.is_empty() || retry, "stuck: {state:?}");
                 assert!(!retry || next_due(state).is_some());

@@ -126,6 +126,14 @@ impl Trial {
         let done = step(config, self.state.clone(), event.clone());
         assert_eq!(step(config, stored.0, stored.1), done, "the same event gives the same state");
         let Transition { state, records } = done?;
+        let begins = |record: &Record| {
+            use Record::{ChildOpened, LedgerAttempt, LedgerOpened};
+            matches!(record, LedgerOpened(_) | LedgerAttempt { .. } | ChildOpened(_))
+        };
+        assert!(
+            !state.suspended || !records.iter().any(begins),
+            "its tenant is suspended, and a call begins"
+        );
         assert!(!self.state.is_ended(), "nothing happens after the end");
         if self.is_behind(&records) {
             assert!(!again, "it was judged again, and would begin by older rules");

@@ -13,6 +13,7 @@ use crate::permission::{
 use crate::run::{
     Approval, CallVerdict, Event, IllegalEvent, JudgedAgain, LedgerRow, Record, RunState, Stage,
 };
+use crate::schema::Effort;
 
 /// Who started the run.
 pub(in crate::run) const CREATOR: &str = "key_a";
@@ -32,8 +33,8 @@ impl Trial {
     pub(in crate::run) fn judgement(&self, tool_name: &str, input: &Value) -> Judgement {
         let (risk, hash) = (self.equipped().tool(tool_name).expect("a tool").risk, input_hash(input));
         let (context, creators) = (json!({}), [CREATOR.to_owned()]);
-        let facts =
-            CallFacts { tool_name, risk, input, input_hash: &hash, context: &context, creators: &creators };
+        let (input_hash, context, creators, effort) = (&*hash, &context, &creators, &Effort::of_one());
+        let facts = CallFacts { tool_name, risk, input, input_hash, context, creators, effort };
         let policies =
             Policies { agent: &self.equipped().policy, tenant: self.rules.tenant.as_ref(), run: None };
         judge(policies, &self.rules.grants, &facts, self.now).under(self.rules.number)

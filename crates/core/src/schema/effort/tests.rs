@@ -48,7 +48,7 @@ fn however_a_schema_winds_it_is_refused_or_runs_out_of_nothing() {
             for links in [10, 60, 100, 150, 200, 250, 300, 400, 499, 600, 2000] {
                 match Schema::compile(&chain(links, link)) {
                     Ok(schema) => {
-                        schema.findings(&json!({}));
+                        schema.findings(&json!({}), &Effort::of_one());
                         schema.fits(&nested(60));
                     }
                     Err(fault) => {
@@ -80,14 +80,70 @@ fn what_would_take_for_ever_is_not_judged() {
         (other_names, nested(3)),
         (json!({"items": {"enum": (0..20_000).collect::<Vec<_>>()}}), json!(vec![1; 20_000])),
         (json!({"items": {"allOf": vec![true; 20_000]}}), json!(vec![1; 2000])),
+        // Names, texts and patterns that are long, or stand for much.
+        (
+            json!({"items": {"required": (0..20_000).map(|i| i.to_string()).collect::<Vec<_>>()}}),
+            json!(vec![json!({}); 2000]),
+        ),
+        (json!({"pattern": "[ab]*a[ab]{9000}c"}), json!("a".repeat(250_000))),
+        (json!({"patternProperties": patterns(5000)}), json!({"a".repeat(25_000): 1, "b".repeat(25_000): 1})),
+        (
+            json!({"propertyNames": {"allOf": vec![json!({"pattern": "a+b"}); 2000]}}),
+            json!({"a".repeat(25_000): 1}),
+        ),
+        (json!({"allOf": vec![json!({"format": "email"}); 2000]}), json!("a".repeat(250_000))),
     ] {
         let schema = Schema::compile(&schema).expect("it compiles");
-        assert_eq!(schema.judge(&instance), None);
+        assert_eq!(schema.judge(&instance, &Effort::of_one()), None);
         assert!(!schema.fits(&instance));
-        let findings = schema.findings(&instance);
+        let findings = schema.findings(&instance, &Effort::of_one());
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].message.contains("too long"), "{findings:?}");
     }
+}
+
+fn patterns(many: usize) -> Map<String, Value> {
+    (0..many).map(|i| (format!("^a+{i}$"), json!(true))).collect()
+}
+
+#[test]
+fn many_judgements_pay_from_one_purse() {
+    let schema = Schema::compile(&json!({"items": {"allOf": [true, true, true]}})).expect("it compiles");
+    let (large, small) = (json!(vec![1; 100_000]), json!([1]));
+    for (effort, times) in [(Effort::of_one(), 1), (Effort::of_reply(), 7)] {
+        let judged = std::iter::repeat_with(|| schema.judge(&large, &effort)).take(100);
+        assert_eq!(judged.take_while(Option::is_some).count(), times);
+        assert_eq!(schema.judge(&small, &effort), None, "nothing is left");
+    }
+    assert_eq!(schema.judge(&small, &Effort::of_one()), Some(true));
+}
+
+#[test]
+fn references_are_short() {
+    let named = |length: usize| {
+        let name = "a".repeat(length);
+        json!({"items": {"$ref": format!("#/$defs/{name}")}, "$defs": {name: {"type": "integer"}}})
+    };
+    let schema = Schema::compile(&named(1000)).expect("it compiles");
+    assert!(schema.fits(&json!([1])) && !schema.fits(&json!(["1"])));
+    let fault = Schema::compile(&named(1100)).expect_err("too long");
+    assert!(fault.message.contains("reference"), "{fault:?}");
+}
+
+#[test]
+fn patterns_cost_what_they_stand_for() {
+    let steps = |pattern: &str, text: &str| {
+        let states = patterns::states(&json!({"pattern": pattern}));
+        patterns::steps(states.get(pattern), text)
+    };
+    let text = "a".repeat(12_800);
+    assert_eq!(steps("^abc$", &text), 500);
+    assert_eq!(steps("(?:ab){100}", &text), 20_000);
+    assert_eq!(steps("(?:[ab]{100}){100}", &text), 1_000_000);
+    assert_eq!(steps("a{1,50}|b{10,}", &text), 6_100);
+    // What is read otherwise here may be anything.
+    assert_eq!(steps("(?=a)", &text), 2_000_000);
+    assert_eq!(steps("^[A-Z]{3}-[0-9]{1,8}$", "ABC-123"), 0);
 }
 
 #[test]
@@ -108,12 +164,18 @@ fn ordinary_schemas_and_large_values_are_judged() {
             json!({"a": 1}),
         ),
     ] {
-        assert_eq!(Schema::compile(&schema).expect("it compiles").judge(&instance), Some(true));
+        assert_eq!(
+            Schema::compile(&schema).expect("it compiles").judge(&instance, &Effort::of_one()),
+            Some(true)
+        );
     }
     let long =
         (0..60).map(|i| format!("f{i}")).map(|name| (name, json!({"type": "string", "pattern": "^a+$"})));
     let wide = json!({"properties": long.collect::<Map<_, _>>()});
-    assert_eq!(Schema::compile(&wide).expect("it compiles").judge(&json!({"f1": "aaab"})), Some(false));
+    assert_eq!(
+        Schema::compile(&wide).expect("it compiles").judge(&json!({"f1": "aaab"}), &Effort::of_one()),
+        Some(false)
+    );
 }
 
 #[test]

@@ -184,3 +184,30 @@ async fn a_policy_is_explained_with_the_creators_that_calls_are_judged_with() {
     tamper(&world, "UPDATE runs SET creators = '{}' WHERE run_id = $1", run.0).await;
     assert_eq!(told().await, ["key_1"]);
 }
+
+#[tokio::test]
+async fn no_more_is_remembered_than_a_run_can_be_judged_by() {
+    let world = World::new().await;
+    put_policy(&world, asks("mail", 1, json!({}))).await;
+    let fill = "INSERT INTO grants (tenant_id, grant_id, tool_name, scope, match, created_by, expires_at)
+         SELECT $1, gen_random_uuid(), 'other', 'tenant', 'tool', 'user:old', now() + $3::integer * interval '1 hour'
+         FROM generate_series(1, $2)";
+    let fill = async |count: i32, hours: i32| {
+        let fill = sqlx::query(fill).bind(world.tenant.0).bind(count).bind(hours);
+        fill.execute(&mut world.superuser().await).await.expect("filled");
+    };
+    fill(9_999, 1).await;
+    // Those whose time is over don't count.
+    fill(10, -1).await;
+    let (_, last) = asked(&world, "mail", json!({"to": 1})).await;
+    assert_eq!(world.decide(last.approval_id, for_all(), "user:ann").await.expect("room").status, "approved");
+    put_policy(&world, asks("pay", 1, json!({}))).await;
+    let (hand, more) = asked(&world, "pay", json!({"amount": 1})).await;
+    let Err(DecisionRefused::Invalid(faults)) = world.decide(more.approval_id, for_all(), "user:ann").await
+    else {
+        panic!("remembered");
+    };
+    assert_eq!(faults[0].pointer, "/remember");
+    assert_eq!(pending(&hand).await.votes, json!([]));
+    world.decide(more.approval_id, approve(), "user:ann").await.expect("decided without");
+}

@@ -100,7 +100,7 @@ async fn work(world: &World, left: &AtomicUsize, at_once: &AtomicUsize, until: I
         );
         let room = crate::world::room(3);
         let claimed = world.engine.claim(server, &room, Duration::from_secs(60)).await.unwrap_or_default();
-        for claimed in &claimed {
+        for claimed in &claimed.runs {
             assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0, "two of a line work at once");
             end(world, claimed, at_once).await;
             left.fetch_sub(1, Ordering::SeqCst);

@@ -105,7 +105,7 @@ pub(super) async fn claims(server: &EngineStore, limit: usize) -> Vec<Claimed> {
 }
 
 pub(super) async fn claims_in(server: &EngineStore, room: &Room<'_>) -> Vec<Claimed> {
-    server.claim(Uuid::now_v7(), room, LONG).await.expect("claims")
+    server.claim(Uuid::now_v7(), room, LONG).await.expect("claims").runs
 }
 
 /// How many of the claimed runs are this tenant's.

@@ -67,7 +67,7 @@ async fn who_renews_is_told_whose_tenants_are_suspended() {
     }
     let (server, id) = (queue.server(), Uuid::now_v7());
     let room = Room { limit: 9, ..Room::default() };
-    let claimed = server.claim(id, &room, LONG).await.expect("claims");
+    let claimed = server.claim(id, &room, LONG).await.expect("claims").runs;
     let leases: Vec<_> = claimed.iter().map(|claimed| claimed.lease).collect();
     assert!(server.renew(id, &leases, LONG).await.expect("renewed").suspended.is_empty());
     suspend(&queue, rests.id, true).await;

@@ -5,6 +5,7 @@ use answerable_core::id::{ApprovalId, KeyId, RunId};
 use answerable_core::json::input_hash;
 use answerable_core::permission::{CallFacts, CompiledPolicy, Judgement, Owner, Policies, judge};
 use answerable_core::registry::Registry;
+use answerable_core::schema::Effort;
 use answerable_ports::store::Rules;
 use answerable_ports::{Lease, RunStore};
 use answerable_store::NewKey;
@@ -41,6 +42,7 @@ impl Gate {
             input_hash: &hash,
             context: &Value::Null,
             creators: &self.rules.creators,
+            effort: &Effort::of_one(),
         };
         let policies =
             Policies { agent: &registry.policy, tenant: self.tenant.as_ref(), run: self.run.as_ref() };

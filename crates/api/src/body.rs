@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout_at};
 
 use crate::document::{self, Operation};
+use crate::held::Held;
 use crate::problem::Problem;
 use crate::state::AppState;
 
@@ -31,11 +32,13 @@ const PACE: Pace =
     Pace { most: Duration::from_secs(60), behind: Duration::from_secs(10), per_second: 64 * 1024 };
 /// Of a body that is too large, so many times the limit is read and thrown away, so that its sender hears the answer.
 const PATIENCE: usize = 4;
+/// Bytes from which a body takes a while to judge.
+const LONG: usize = 64 * 1024;
 /// Bytes of a name that a refusal shows.
 const LONGEST_NAME: usize = 100;
 
 /// What a request's body is read as.
-pub(crate) trait RequestBody: DeserializeOwned + Send {
+pub(crate) trait RequestBody: DeserializeOwned + Send + 'static {
     /// Fields of message content, as pointers (`*` for any place of a list): there NUL and lone surrogates are replaced,
     /// everywhere else they are refused.
     const CONTENT: &'static [&'static str] = &[];
@@ -55,12 +58,12 @@ impl<T: RequestBody> FromRequest<AppState> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
-        Ok(Self(read(request, state.config.max_body_bytes).await?.body))
+        Ok(Self(read(request, state).await?.body))
     }
 }
 
 /// Reads a body, strictly.
-pub(crate) async fn read<T: RequestBody>(request: Request, max_bytes: usize) -> Result<Hashed<T>, Problem> {
+pub(crate) async fn read<T: RequestBody>(request: Request, state: &AppState) -> Result<Hashed<T>, Problem> {
     let template =
         request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
     let operation = document::operation(request.method(), &template)
@@ -69,7 +72,19 @@ pub(crate) async fn read<T: RequestBody>(request: Request, max_bytes: usize) -> 
     if !is_json && !operation.body_is_optional() {
         return Err(Problem::unsupported_media_type());
     }
-    judge(&collect(request, max_bytes).await?, is_json, operation)
+    let who = request.extensions().get::<Held>().and_then(Held::who);
+    let bytes = collect(request, state.config.max_body_bytes).await?;
+    if bytes.len() < LONG {
+        return judge(&bytes, is_json, operation);
+    }
+    // Off the threads that serve others, and few at a time: the turn goes on with the work if the client hangs up.
+    let turn = state.long_body(who).await?;
+    let judging = tokio::task::spawn_blocking(move || {
+        let judged = judge(&bytes, is_json, operation);
+        drop(turn);
+        judged
+    });
+    judging.await.map_err(|error| Problem::internal(format!("a body could not be judged: {error}")))?
 }
 
 /// Reads a body of which every byte is there.
@@ -120,7 +135,7 @@ async fn collect_at(pace: Pace, request: Request, max_bytes: usize) -> Result<Ve
     while let Some(chunk) =
         timeout_at(began + pace.time_for(length), stream.next()).await.map_err(|_| late())?
     {
-        let chunk = chunk.map_err(|_| Problem::no_json("It broke off."))?;
+        let chunk = chunk.map_err(|_| Problem::no_whole_body("It broke off."))?;
         length += chunk.len();
         if length > max_bytes.saturating_mul(PATIENCE) {
             break;
@@ -133,7 +148,7 @@ async fn collect_at(pace: Pace, request: Request, max_bytes: usize) -> Result<Ve
 }
 
 fn late() -> Problem {
-    Problem::no_json("It did not come in time.")
+    Problem::no_whole_body("It did not come in time.")
 }
 
 impl Pace {
@@ -196,67 +211,4 @@ pub(crate) struct Nothing {}
 impl RequestBody for Nothing {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn content_types() {
-        let is = |value: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static(value));
-            is_json(&headers)
-        };
-        assert!(
-            is("application/json") && is("Application/JSON; charset=\"UTF-8\"") && is("application/json;x=1")
-        );
-        assert!(!is("text/plain") && !is("application/json; charset=latin1") && !is("application/jsonx"));
-        assert!(!is_json(&HeaderMap::new()));
-    }
-
-    #[test]
-    fn a_body_that_says_that_it_is_too_large_need_not_come() {
-        let hopeless = |length: &'static str, expects: bool| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CONTENT_LENGTH, http::HeaderValue::from_static(length));
-            if expects {
-                headers.insert(header::EXPECT, http::HeaderValue::from_static("100-continue"));
-            }
-            is_hopeless(&headers, 1000)
-        };
-        assert!(!hopeless("1000", true) && hopeless("1001", true));
-        assert!(!hopeless("4000", false) && hopeless("4001", false));
-        assert!(hopeless("99999999999", false) && !hopeless("nonsense", true));
-        assert!(!is_hopeless(&HeaderMap::new(), 1000));
-    }
-
-    #[test]
-    fn a_body_has_time_by_its_length() {
-        let times = [0, 64 * 1024, 4 << 20, 1 << 30].map(|length| PACE.time_for(length).as_secs());
-        assert_eq!(times, [10, 11, 60, 60]);
-    }
-
-    #[tokio::test]
-    async fn drops_of_a_body_are_not_waited_for_and_a_slow_one_is() {
-        let pace =
-            Pace { most: Duration::from_secs(20), behind: Duration::from_millis(300), per_second: 1000 };
-        for (piece, is_enough) in [(1, false), (2000, true)] {
-            let pieces = futures::stream::unfold(0, move |sent| async move {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                (sent < 20).then(|| (Ok::<_, std::io::Error>(vec![0; piece]), sent + 1))
-            });
-            let (began, request) = (Instant::now(), Request::new(axum::body::Body::from_stream(pieces)));
-            let got = collect_at(pace, request, 1 << 20).await;
-            assert_eq!(got.is_ok(), is_enough, "{piece} bytes every 50 ms");
-            assert!(began.elapsed() < pace.most);
-        }
-    }
-
-    #[test]
-    fn message_content_is_mended_where_it_stands() {
-        let mut value =
-            json::parse(r#"{"input": [{"content": "a\u0000"}], "name": "b\ud800"}"#).expect("JSON");
-        clean_at(&mut value, &["input", "*", "content"]);
-        assert_eq!(value["input"][0]["content"], "a\u{fffd}");
-        assert_eq!(json::find_unfit(&value).as_deref(), Some("/name"));
-    }
-}
+mod tests;

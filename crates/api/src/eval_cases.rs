@@ -1,7 +1,6 @@
 //! A run as an eval case: what its journal tells, and how it ended.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use answerable_core::eval_case::{Source, eval_case};
 use answerable_core::id::{AgentId, ArtifactId, RunId};
@@ -10,11 +9,11 @@ use answerable_core::reply::legal_name;
 use answerable_core::run::MAX_RECOVERIES;
 use answerable_store::{LedgerRecord, Recorded};
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::problem::Problem;
 use crate::shapes::agents;
 use crate::shapes::runs::Run;
+use crate::state::Heavy;
 
 /// What a case is made of.
 pub(crate) struct Case {
@@ -27,7 +26,7 @@ pub(crate) struct Case {
 }
 
 /// The case, made off the threads that serve others; `turn` is held as long as that takes.
-pub(crate) async fn made(case: Case, turn: Arc<OwnedSemaphorePermit>) -> Result<Value, Problem> {
+pub(crate) async fn made(case: Case, turn: Heavy) -> Result<Value, Problem> {
     let making = tokio::task::spawn_blocking(move || {
         let made = case.made();
         drop(turn);

@@ -59,9 +59,18 @@ impl Left {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held(Arc<Mutex<Holding>>);
 
+/// Places of one request; dropping them gives them back.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// Among the requests that are dealt with.
+    at_work: Option<Share<Who>>,
+    /// Among the streams, for one that waits or has waited.
+    _waiting: Option<Share<TenantId>>,
+}
+
 #[derive(Debug, Default)]
 struct Holding {
-    place: Option<Share<Who>>,
+    places: Places,
     /// Who has or had it.
     who: Option<Who>,
     left: Option<Left>,
@@ -78,23 +87,34 @@ impl Held {
     /// # Errors
     /// There was none for a while, for anybody or for this one.
     pub(crate) async fn take_place(&self, state: &AppState, who: Who) -> Result<(), Problem> {
-        if self.holding().place.is_some() {
+        if self.holding().places.at_work.is_some() {
             return Ok(());
         }
         match state.places.take_within(who, PATIENCE).await {
             Ok(place) => {
                 let mut holding = self.holding();
-                (holding.place, holding.who) = (Some(place), Some(who));
+                (holding.places.at_work, holding.who) = (Some(place), Some(who));
                 Ok(())
             }
             Err(why) => Err(shed(state, why)),
         }
     }
 
-    /// Gives the place back: the request only waits from here on, or is done.
-    pub(crate) fn rest(&self) {
-        let place = self.holding().place.take();
-        drop(place);
+    /// The request only waits from here on, with this place, and gives the other one back.
+    pub(crate) fn waits(&self, place: Share<TenantId>) {
+        let waiting = Places { at_work: None, _waiting: Some(place) };
+        let before = std::mem::replace(&mut self.holding().places, waiting);
+        drop(before);
+    }
+
+    /// What the request holds, for its answer to keep or to give back.
+    pub(crate) fn kept(&self) -> Places {
+        std::mem::take(&mut self.holding().places)
+    }
+
+    /// Who asks, as far as that is known.
+    pub(crate) fn who(&self) -> Option<Who> {
+        self.holding().who
     }
 
     /// Notes what is left of the tenant's minute.
@@ -127,11 +147,10 @@ pub(crate) async fn hold(State(state): State<AppState>, mut request: Request, ne
     request.extensions_mut().insert(held.clone());
     let reads = request.method().is_safe();
     let mut response = next.run(request).await;
-    let who = held.holding().who.filter(|_| reads);
-    if let Some(who) = who {
-        response = large::with_place(&state, who, response).await;
+    if let Some(who) = held.who() {
+        response = large::with_place(&state, (who, &held), reads, response).await;
     }
-    held.rest();
+    drop(held.kept());
     let left = held.holding().left;
     if let Some(left) = left {
         left.write_into(response.headers_mut());

@@ -128,7 +128,7 @@ impl<T: RequestBody> FromRequest<AppState> for Once<T> {
         let origin = request.extensions().get::<Origin>().cloned();
         let origin = origin.ok_or_else(|| Problem::internal(format!("nobody asks for {route}")))?;
         let standing = request.extensions().get::<Standing>().cloned();
-        let read = body::read::<T>(request, state.config.max_body_bytes).await?;
+        let read = body::read::<T>(request, state).await?;
         let request = key?.map(|key| KeptRequest { route, key, hash: read.hash });
         Ok(Self { body: read.body, key: OnceKey { request, origin, standing } })
     }

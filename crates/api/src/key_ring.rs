@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::problem::Problem;
 use crate::state::AppState;
+pub(crate) use lookups::BELIEVED;
 use lookups::{Known, Lookups};
 
 /// That a secret was used is written at most so often.

@@ -2,23 +2,27 @@
 //! database and answers so many without asking; what it didn't need by then it gives back, so that none is lost. Small limits
 //! are taken one by one.
 
+mod minute;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use answerable_core::id::TenantId;
 use answerable_store::{RequestsTaken, RequestsUnused, Store};
-use chrono::{DateTime, Utc};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::held::Left;
 use crate::problem::Problem;
+use minute::{KEPT, Minute};
 
-/// A server keeps what it took for so long, and asks no sooner again when there was nothing left.
-const KEPT: Duration = Duration::from_secs(1);
 /// Tenants that may be remembered before those whose minute is over are forgotten.
 const REMEMBERED: usize = 4096;
+/// They are looked through at most so often, unless they have become twice as many.
+const LOOKED_THROUGH: Duration = Duration::from_secs(1);
+/// A request waits so long for those of its tenant that ask before it.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether a request is within the limit, and what is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +35,7 @@ pub(crate) enum Counted {
 
 /// Counts requests.
 #[derive(Debug, Default)]
-pub(crate) struct RequestLimits(Mutex<HashMap<TenantId, Arc<AsyncMutex<Minute>>>>);
+pub(crate) struct RequestLimits(Mutex<Minutes>);
 
 impl RequestLimits {
     /// Counts a request of a tenant that has `most` in a minute.
@@ -39,102 +43,103 @@ impl RequestLimits {
     /// # Errors
     /// The database had to be asked and is away, or the tenant is gone.
     pub(crate) async fn count(&self, store: &Store, tenant: TenantId, most: u64) -> Result<Counted, Problem> {
+        self.count_from(Stored { store: store.clone(), tenant }, tenant, most).await
+    }
+
+    async fn count_from(&self, source: impl Source, tenant: TenantId, most: u64) -> Result<Counted, Problem> {
         let minute = self.minute(tenant);
-        let mut known = Arc::clone(&minute).lock_owned().await;
-        if let Some(counted) = known.spend(most, Instant::now()) {
+        let mine = timeout(PATIENCE, Arc::clone(&minute).lock_owned()).await;
+        let mut known = mine.map_err(|_| Problem::unavailable(1))?;
+        let now = Instant::now();
+        if let Some(counted) = known.spend(most, now) {
             return Ok(counted);
         }
-        let asking = Asking { store: store.clone(), tenant, most };
+        if known.is_failing(now) {
+            return Err(Problem::unavailable(1));
+        }
+        let asking = Asking { source, most };
         // A task of its own: what was taken is used even if this request is given up.
         let counted = tokio::spawn(asking.take(known, minute)).await;
         counted.map_err(|error| Problem::internal(error.to_string()))?
     }
 
     fn minute(&self, tenant: TenantId) -> Arc<AsyncMutex<Minute>> {
-        let mut minutes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if minutes.len() >= REMEMBERED {
-            let now = Instant::now();
-            minutes.retain(|_, minute| minute.try_lock().map_or(true, |known| known.is_on(now)));
-        }
-        Arc::clone(minutes.entry(tenant).or_default())
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).of(tenant, Instant::now())
     }
 }
 
-/// What a server knows of a tenant's minute.
+/// The minutes of tenants.
 #[derive(Debug, Default)]
-struct Minute {
-    most: u64,
-    /// Requests that it may answer without asking, until then.
-    own: u64,
-    kept_until: Option<Instant>,
-    /// Those that were left to all servers when it asked last.
-    others: u64,
-    /// The minute, by its beginning, and when it ends by this server's clock.
-    began: Option<DateTime<Utc>>,
-    ends: Option<Instant>,
+struct Minutes {
+    known: HashMap<TenantId, Arc<AsyncMutex<Minute>>>,
+    /// When they were looked through last, and how many stayed.
+    looked_through: Option<(Instant, usize)>,
 }
 
-impl Minute {
-    fn is_on(&self, now: Instant) -> bool {
-        self.ends.is_some_and(|ends| now < ends)
-    }
-
-    /// Counts a request, if that can be told without asking.
-    fn spend(&mut self, most: u64, now: Instant) -> Option<Counted> {
-        let is_known =
-            self.most == most && self.is_on(now) && self.kept_until.is_some_and(|until| now < until);
-        if !is_known {
-            return None;
+impl Minutes {
+    fn of(&mut self, tenant: TenantId, now: Instant) -> Arc<AsyncMutex<Minute>> {
+        if self.known.len() >= REMEMBERED && self.is_due(now) {
+            let is_on =
+                |minute: &AsyncMutex<Minute>| minute.try_lock().map_or(true, |known| known.is_on(now));
+            self.known.retain(|_, minute| Arc::strong_count(minute) > 1 || is_on(minute));
+            self.looked_through = Some((now, self.known.len()));
         }
-        match (self.own, self.others) {
-            (0, 0) => Some(Counted::Beyond(self.left(now))),
-            (0, _) => None,
-            _ => {
-                self.own -= 1;
-                Some(Counted::Within(self.left(now)))
-            }
-        }
+        Arc::clone(self.known.entry(tenant).or_default())
     }
 
-    fn left(&self, now: Instant) -> Left {
-        let ends_in = self.ends.map_or(Duration::ZERO, |ends| ends.saturating_duration_since(now));
-        Left { limit: self.most, remaining: self.own.saturating_add(self.others), ends_in }
-    }
-
-    /// What was taken and not needed; it is no longer this server's.
-    fn unused(&mut self) -> Option<RequestsUnused> {
-        let count = std::mem::take(&mut self.own);
-        self.began.filter(|_| count > 0).map(|began| RequestsUnused { count, began })
-    }
-
-    /// Notes what was taken, by a question of `asked`: by the clock here, the minute ends no later than by the database's.
-    fn put(&mut self, most: u64, taken: &RequestsTaken, asked: Instant) {
-        *self = Self {
-            most,
-            own: taken.granted,
-            kept_until: Some(asked + KEPT),
-            others: taken.remaining,
-            began: Some(taken.began),
-            ends: Some(asked + taken.ends_in),
-        };
+    fn is_due(&self, now: Instant) -> bool {
+        self.looked_through.is_none_or(|(then, stayed)| {
+            now.duration_since(then) >= LOOKED_THROUGH || self.known.len() >= 2 * stayed.max(REMEMBERED)
+        })
     }
 }
 
-/// A question to the database.
-struct Asking {
+/// Where a tenant's requests are taken from.
+trait Source: Send + Sync + 'static {
+    /// Takes up to `wanted` of `most`, and gives back what was not needed. `None`: the tenant is gone.
+    fn take(
+        &self,
+        most: u64,
+        wanted: u64,
+        unused: Option<RequestsUnused>,
+    ) -> impl Future<Output = Result<Option<RequestsTaken>, Problem>> + Send;
+}
+
+/// The database.
+struct Stored {
     store: Store,
     tenant: TenantId,
+}
+
+impl Source for Stored {
+    async fn take(
+        &self,
+        most: u64,
+        wanted: u64,
+        unused: Option<RequestsUnused>,
+    ) -> Result<Option<RequestsTaken>, Problem> {
+        let mut tx = self.store.tenant(self.tenant).await?;
+        let taken = tx.requests_take(most, wanted, unused).await?;
+        tx.commit().await?;
+        Ok(taken)
+    }
+}
+
+/// A question to where they are taken from.
+struct Asking<S> {
+    source: S,
     most: u64,
 }
 
-impl Asking {
+impl<S: Source> Asking<S> {
     async fn take(
         self,
         mut known: OwnedMutexGuard<Minute>,
         minute: Arc<AsyncMutex<Minute>>,
     ) -> Result<Counted, Problem> {
         let (asked, unused) = (Instant::now(), known.unused());
-        let taken = self.ask((self.most / 60).max(1), unused).await?.ok_or_else(Problem::unauthorized)?;
+        let taken = self.source.take(self.most, (self.most / 60).max(1), unused).await;
+        let taken = taken.inspect_err(|_| known.fail(Instant::now()))?.ok_or_else(Problem::unauthorized)?;
         known.put(self.most, &taken, asked);
         if taken.granted > 0 {
             // It is this request's own, however long the answer took.
@@ -156,59 +161,12 @@ impl Asking {
             return;
         }
         if let Some(unused) = known.unused()
-            && let Err(problem) = self.ask(0, Some(unused)).await
+            && let Err(problem) = self.source.take(self.most, 0, Some(unused)).await
         {
             tracing::debug!(cause = problem.said(), "requests that were not needed are lost for this minute");
         }
     }
-
-    async fn ask(
-        &self,
-        wanted: u64,
-        unused: Option<RequestsUnused>,
-    ) -> Result<Option<RequestsTaken>, Problem> {
-        let mut tx = self.store.tenant(self.tenant).await?;
-        let taken = tx.requests_take(self.most, wanted, unused).await?;
-        tx.commit().await?;
-        Ok(taken)
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn taken(granted: u64, remaining: u64) -> RequestsTaken {
-        RequestsTaken { granted, remaining, began: DateTime::UNIX_EPOCH, ends_in: Duration::from_secs(40) }
-    }
-
-    fn left(remaining: u64, seconds: u64) -> Left {
-        Left { limit: 600, remaining, ends_in: Duration::from_secs(seconds) }
-    }
-
-    #[test]
-    fn what_was_taken_is_spent_without_asking_for_a_second() {
-        let (mut minute, now) = (Minute::default(), Instant::now());
-        assert_eq!(minute.spend(600, now), None);
-        minute.put(600, &taken(2, 90), now);
-        assert_eq!(minute.spend(600, now), Some(Counted::Within(left(91, 40))));
-        assert_eq!(minute.spend(600, now + KEPT), None, "it is to be given back");
-        assert_eq!(minute.spend(601, now), None, "by another limit");
-        let unused = RequestsUnused { count: 1, began: DateTime::UNIX_EPOCH };
-        assert_eq!((minute.unused(), minute.unused()), (Some(unused), None));
-        assert_eq!(minute.spend(600, now), None);
-    }
-
-    #[test]
-    fn who_was_refused_is_refused_for_a_second_or_until_the_minute_ends() {
-        let (mut minute, now) = (Minute::default(), Instant::now());
-        minute.put(600, &taken(0, 0), now);
-        let beyond = |seconds| Some(Counted::Beyond(left(0, seconds)));
-        assert_eq!(minute.spend(600, now), beyond(40));
-        assert_eq!(minute.spend(600, now + KEPT), None, "another server may have given some back");
-        let ending = RequestsTaken { ends_in: KEPT / 2, ..taken(0, 0) };
-        minute.put(600, &ending, now);
-        assert!(minute.spend(600, now + KEPT / 4).is_some());
-        assert_eq!(minute.spend(600, now + KEPT / 2), None);
-    }
-}
+mod tests;

@@ -29,6 +29,7 @@ enum Code {
     UnsupportedMediaType,
     BadHead,
     TargetTooLong,
+    NoWholeBody,
     NoJson,
     InvalidRequest,
     IdempotencyConflict,
@@ -66,6 +67,7 @@ impl Code {
             Self::TargetTooLong => {
                 (StatusCode::URI_TOO_LONG, "invalid_request", "The request's target is too long")
             }
+            Self::NoWholeBody => (StatusCode::BAD_REQUEST, "invalid_request", "The body did not come whole"),
             Self::NoJson => (StatusCode::BAD_REQUEST, "invalid_request", "The body is no JSON"),
             Self::InvalidRequest => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", "The request is not valid")
@@ -163,6 +165,11 @@ impl Problem {
     /// 414: path and query have more than `max_bytes`.
     pub(crate) fn target_too_long(max_bytes: usize) -> Self {
         Self::saying(Code::TargetTooLong, format!("Path and query have at most {max_bytes} bytes."))
+    }
+
+    /// 400: the body broke off, or came too slowly.
+    pub(crate) fn no_whole_body(detail: impl Into<String>) -> Self {
+        Self::saying(Code::NoWholeBody, detail)
     }
 
     /// 400: the body is no JSON.

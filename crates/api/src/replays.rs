@@ -1,7 +1,5 @@
 //! What a request for a replay asks for, and the playing itself: within the request, off the threads that serve others.
 
-use std::sync::Arc;
-
 use answerable_core::agent::AgentSpec;
 use answerable_core::budget::Budgets;
 use answerable_core::id::{AgentId, RunId};
@@ -15,7 +13,6 @@ use answerable_core::run::MAX_RECOVERIES;
 use answerable_core::trace::{Frame, TraceContext};
 use answerable_store::{NewReplay, NoRecording, ReplayBase, ReplayRefused, TenantTx};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::admit;
@@ -23,7 +20,7 @@ use crate::agents;
 use crate::policies;
 use crate::problem::Problem;
 use crate::shapes::replays::ReplayRequest;
-use crate::state::AppState;
+use crate::state::{AppState, Heavy};
 
 /// Who wants a replay, and where its trace hangs.
 pub(crate) struct Wanted {
@@ -34,7 +31,7 @@ pub(crate) struct Wanted {
     /// Where its trace hangs.
     pub(crate) trace: TraceContext,
     /// It is held as long as the run is being played.
-    pub(crate) turn: Arc<OwnedSemaphorePermit>,
+    pub(crate) turn: Heavy,
 }
 
 /// Under what a run is to be played again.

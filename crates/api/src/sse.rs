@@ -1,25 +1,24 @@
 //! Event streams: stored events in order, without gap or repeat, and what is live between them.
 //!
-//! Every stream is fed by a task of its own, which holds no connection while nothing happens. Between the task and the
-//! reader is a small buffer; a reader that doesn't empty it in time is cut off and may resume. `live` has the words of the
-//! model.
+//! Every stream is fed by a task of its own, which holds no connection to the database while nothing happens. Between the task
+//! and the reader is a small `pipe`; a reader that doesn't empty it in time is cut off and may resume. `live` has the words of
+//! the model.
 
 mod live;
+mod pipe;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use answerable_core::id::{RunId, TenantId};
-use answerable_ports::Share;
 use answerable_store::{EventRecord, StoreError};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, header};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_stream::wrappers::ReceiverStream;
 
 use crate::auth::{RunsRead, Stay, Tenant};
 use crate::problem::{self, Problem};
@@ -27,16 +26,18 @@ use crate::shapes::evidence::Event;
 use crate::state::AppState;
 use crate::watch::{Seen, Watch};
 use live::Live;
+use pipe::{Left, PIECE, Pipe, pipe};
 
-/// Chunks that a reader may be behind.
-const BUFFER: usize = 32;
-/// Chunks that a reader may be behind and is still told words; who is further behind gets more at once, later.
+/// Pieces that a reader may be behind and is still told words; who is further behind gets more at once, later.
 const BEHIND: usize = 2;
 /// How long rows wait for words from another server that belong before them.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// Rows read at once.
+/// Rows read at once, and for a reader that didn't take the last ones: about a piece of them.
 const ROWS: i64 = 200;
-/// How long a reader may keep its buffer full, or be so far behind.
+const FEW_ROWS: i64 = 40;
+/// Rows that a reader doesn't take within this are not kept for it, but read again when it goes on.
+const MOMENT: Duration = Duration::from_millis(100);
+/// How long a reader may keep its pipe full, or be so far behind.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A comment keeps the line open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -77,7 +78,7 @@ pub(crate) async fn stream(
     drop(tx);
     // The run is this tenant's: its words are too.
     let live = Live::new(state.store.signals().hear(run_id), seen.as_ref());
-    let (chunks, received) = mpsc::channel(BUFFER);
+    let (pipe, reader) = pipe(place);
     let feeder = Feeder {
         state: state.clone(),
         tenant: tenant.id,
@@ -85,15 +86,14 @@ pub(crate) async fn stream(
         after,
         watch,
         stay: tenant.standing.watch(state),
-        _place: place,
         live,
-        chunks,
+        pipe,
+        rows: ROWS,
         said_at: Instant::now(),
         behind_since: None,
     };
     tokio::spawn(feeder.feed());
-    let mut response =
-        Response::new(Body::from_stream(ReceiverStream::new(received).map(Ok::<_, Infallible>)));
+    let mut response = Response::new(Body::from_stream(reader));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
@@ -110,49 +110,62 @@ struct Feeder {
     watch: Watch,
     /// Whether the reader may still be here.
     stay: Stay,
-    /// Its place among the streams.
-    _place: Share<TenantId>,
     live: Live,
-    chunks: mpsc::Sender<Bytes>,
+    pipe: Pipe,
+    /// Rows that are read at once.
+    rows: i64,
     said_at: Instant,
     /// Since when there are words that wait for the reader.
     behind_since: Option<Instant>,
 }
 
-/// The stream is over: all is said, the reader left, is too slow or may read no more, the server goes down, or the database
-/// is away.
-struct Over;
+/// Why a stream is over.
+enum Over {
+    /// All is said, the server goes down, or the database is away. The reader gets what was said so far.
+    Ended,
+    /// The reader left, is too slow, or may read no more.
+    Cut,
+}
+
+impl From<Left> for Over {
+    fn from(_: Left) -> Self {
+        Self::Cut
+    }
+}
 
 impl Feeder {
     /// Whatever ends it, the reader sees the end, and resumes if something is left.
     async fn feed(mut self) {
-        let Err(Over) = self.follow().await;
+        match self.follow().await {
+            Err(Over::Ended) => {}
+            Err(Over::Cut) => self.pipe.cut(),
+        }
     }
 
     async fn follow(&mut self) -> Result<Infallible, Over> {
-        self.say("retry: 2000\n\n".into()).await?;
+        self.say("retry: 2000\n\n").await?;
         self.stored().await?;
         loop {
             let quiet = self.said_at + KEEP_ALIVE;
             tokio::select! {
                 seen = self.watch.next() => match seen {
                     Seen::Rows => self.stored().await?,
-                    Seen::Draining => return Err(Over),
+                    Seen::Draining => return Err(Over::Ended),
                 },
                 () = self.live.due() => self.words().await?,
-                () = tokio::time::sleep_until(quiet) => self.say(": still here\n\n".into()).await?,
-                _ = self.stay.over() => return Err(Over),
-                () = self.chunks.closed() => return Err(Over),
+                () = tokio::time::sleep_until(quiet) => self.say(": still here\n\n").await?,
+                _ = self.stay.over() => return Err(Over::Cut),
+                () = self.pipe.left() => return Err(Over::Cut),
             }
         }
     }
 
     /// Says what the model has said meanwhile, after the rows that tell that it was asked.
     async fn words(&mut self) -> Result<(), Over> {
-        if self.chunks.max_capacity() - self.chunks.capacity() > BEHIND {
+        if self.pipe.behind() > BEHIND {
             self.live.pause();
             let since = *self.behind_since.get_or_insert_with(Instant::now);
-            return if since.elapsed() < PATIENCE { Ok(()) } else { Err(Over) };
+            return if since.elapsed() < PATIENCE { Ok(()) } else { Err(Over::Cut) };
         }
         if !self.live.is_begun() {
             self.stored().await?;
@@ -165,49 +178,65 @@ impl Feeder {
 
     /// Says all that is stored and not said yet. Of a run that was deleted nothing is, and nothing will be.
     async fn stored(&mut self) -> Result<(), Over> {
-        loop {
-            let rows = self.read().await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            let (seq, is_last, more) =
-                (last.seq, last.is_last(), rows.len() == usize::try_from(ROWS).unwrap_or(0));
-            let (now, until) = (self.state.store.clock().utc(), Instant::now() + LAST_WORDS);
-            let mut chunk = String::new();
-            for row in rows {
-                self.live.last_words(&row, now, until).await;
-                chunk.push_str(&self.live.before(&row));
-                let (kind, seq) = (row.kind.clone(), row.seq);
-                let data = serde_json::to_string(&Event::of(self.run_id, row)).map_err(|_| Over)?;
-                chunk.push_str(&frame(&kind, Some(seq), &data));
+        while self.next_rows().await? {}
+        Ok(())
+    }
+
+    /// Says rows that are next. Whether there may be more.
+    async fn next_rows(&mut self) -> Result<bool, Over> {
+        let rows = self.read().await?;
+        let mut more = usize::try_from(self.rows).is_ok_and(|most| rows.len() >= most);
+        let (now, until) = (self.state.store.clock().utc(), Instant::now() + LAST_WORDS);
+        let (mut rows, mut piece) = (rows.into_iter(), String::new());
+        self.rows = ROWS;
+        while let Some(row) = rows.next() {
+            self.live.last_words(&row, now, until).await;
+            piece.push_str(&self.live.before(&row));
+            let (kind, seq, is_last) = (row.kind.clone(), row.seq, row.is_last());
+            let data = serde_json::to_string(&Event::of(self.run_id, row)).map_err(|_| Over::Ended)?;
+            piece.push_str(&frame(&kind, Some(seq), &data));
+            if piece.len() < PIECE && rows.len() > 0 && !is_last {
+                continue;
             }
-            self.say(chunk).await?;
+            if let Some(piece) = self.offer(std::mem::take(&mut piece).into(), MOMENT).await? {
+                more |= rows.len() > 0;
+                (rows, self.rows) = (Vec::new().into_iter(), FEW_ROWS);
+                self.say(piece).await?;
+            }
             self.after = seq;
             if is_last {
-                return Err(Over);
-            }
-            if !more {
-                return Ok(());
+                return Err(Over::Ended);
             }
         }
+        Ok(more)
     }
 
     /// What is stored and not said yet. That it is nothing because the run was deleted is told as the end.
     async fn read(&self) -> Result<Vec<EventRecord>, Over> {
-        let _turn = self.state.stream_read(self.tenant).await.map_err(|_| Over)?;
+        let _turn = self.state.stream_read(self.tenant).await.map_err(|_| Over::Ended)?;
         let reading = async {
             let mut tx = self.state.store.tenant(self.tenant).await?;
-            let rows = tx.event_list(self.run_id, self.after, ROWS).await?;
+            let rows = tx.event_list(self.run_id, self.after, self.rows).await?;
             let goes_on = !rows.is_empty() || tx.run_exists(self.run_id).await?;
             Ok::<_, StoreError>(goes_on.then_some(rows))
         };
-        reading.await.map_err(|_| Over)?.ok_or(Over)
+        reading.await.map_err(|_| Over::Ended)?.ok_or(Over::Ended)
     }
 
-    async fn say(&mut self, chunk: String) -> Result<(), Over> {
+    async fn say(&mut self, piece: impl Into<Bytes>) -> Result<(), Over> {
+        match self.offer(piece.into(), PATIENCE).await? {
+            None => Ok(()),
+            Some(_) => Err(Over::Cut),
+        }
+    }
+
+    /// Says it, if there is room for it within `patience`; otherwise it comes back.
+    async fn offer(&mut self, piece: Bytes, patience: Duration) -> Result<Option<Bytes>, Over> {
         (self.said_at, self.behind_since) = (Instant::now(), None);
         tokio::select! {
             biased;
-            _ = self.stay.over() => Err(Over),
-            said = self.chunks.send_timeout(chunk.into(), PATIENCE) => said.map_err(|_| Over),
+            _ = self.stay.over() => Err(Over::Cut),
+            back = self.pipe.send(piece, patience) => Ok(back?),
         }
     }
 }
@@ -216,29 +245,4 @@ impl Feeder {
 fn frame(kind: &str, seq: Option<i64>, data: &str) -> String {
     let id = seq.map(|seq| format!("id: {seq}\n")).unwrap_or_default();
     format!("{id}event: {kind}\ndata: {data}\n\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames() {
-        assert_eq!(frame("run.queued", Some(1), "{}"), "id: 1\nevent: run.queued\ndata: {}\n\n");
-        assert_eq!(frame("model.delta", None, "{}"), "event: model.delta\ndata: {}\n\n");
-    }
-
-    #[test]
-    fn places_that_can_not_be_are_refused() {
-        let id = |text: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("last-event-id", HeaderValue::from_static(text));
-            last_event_id(&headers).ok()
-        };
-        assert_eq!((id("7"), id("0")), (Some(Some(7)), Some(Some(0))));
-        for odd in ["nonsense", "-1", "+1", "", "1.5", "99999999999999999"] {
-            assert_eq!(id(odd), None, "{odd}");
-        }
-        assert_eq!(last_event_id(&HeaderMap::new()).ok(), Some(None));
-    }
 }

@@ -9,10 +9,10 @@ use answerable_core::id::TenantId;
 use answerable_ports::{Crowded, Identity, Share, Shares, ToolSource};
 use answerable_store::{Store, Workspaces};
 use secrecy::SecretString;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::complaints::Complaints;
-use crate::held::{self, Who};
+use crate::held::Who;
 use crate::key_ring::KeyRing;
 use crate::large;
 use crate::limits::RequestLimits;
@@ -82,6 +82,9 @@ pub trait AddressRule: Send + Sync {
     fn refusal(&self, url: &str) -> Option<String>;
 }
 
+/// A turn to do what takes much memory.
+pub(crate) type Heavy = Arc<Share<TenantId>>;
+
 /// State of all handlers. Clones share it.
 #[derive(Clone)]
 pub struct AppState {
@@ -93,16 +96,20 @@ pub struct AppState {
     pub(crate) limits: Arc<RequestLimits>,
     /// Places for requests that are dealt with.
     pub(crate) places: Shares<Who>,
-    /// Places for streams.
+    /// Places for streams, and for requests that wait.
     streams: Shares<TenantId>,
     /// Places for large answers.
-    large: Shares<Who>,
+    pub(crate) large: large::Places,
     /// Turns of streams to read.
     stream_reads: Shares<TenantId>,
     pub(crate) readiness: Arc<Readiness>,
     complaints: Arc<Complaints>,
     /// Places for requests that read a whole run into memory.
-    heavy: Arc<Semaphore>,
+    heavy: Shares<TenantId>,
+    /// Turns to judge a body that takes a while.
+    long_bodies: Shares<Option<Who>>,
+    /// Turns to look a decision link up.
+    links: Arc<Semaphore>,
     /// Places for exports of whole tenants.
     exports: Shares<TenantId>,
 }
@@ -117,6 +124,14 @@ const HEAVY_AT_ONCE: usize = 4;
 const EXPORTS_AT_ONCE: usize = 4;
 /// How long one waits for its turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(20);
+/// Decision links that are looked up at once, and how long one waits for it: anybody may make links up.
+const LINKS_AT_ONCE: usize = 3;
+const LINK_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Threads that there are for work: one of them at least is somebody else's.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(2, |threads| threads.get().max(2))
+}
 
 impl AppState {
     /// State over a store.
@@ -131,11 +146,14 @@ impl AppState {
             limits: Arc::default(),
             places,
             streams,
-            large: Shares::new(large::AT_ONCE, large::IN_LINE),
+            large: large::Places::new(),
             stream_reads: Shares::new(STREAM_READS, usize::MAX),
             readiness: Arc::default(),
             complaints: Arc::default(),
-            heavy: Arc::new(Semaphore::new(HEAVY_AT_ONCE)),
+            // Whoever waits has a place among the requests.
+            heavy: Shares::new(HEAVY_AT_ONCE, usize::MAX),
+            long_bodies: Shares::new(threads(), usize::MAX),
+            links: Arc::new(Semaphore::new(LINKS_AT_ONCE)),
             exports: Shares::new(EXPORTS_AT_ONCE, EXPORTS_AT_ONCE),
         }
     }
@@ -169,15 +187,7 @@ impl AppState {
         self.stream_reads.take_within(tenant, STREAM_PATIENCE).await
     }
 
-    /// A place for a large answer.
-    ///
-    /// # Errors
-    /// There was none for a while.
-    pub(crate) async fn take_large(&self, who: Who) -> Result<Share<Who>, Crowded> {
-        self.large.take_within(who, held::PATIENCE).await
-    }
-
-    /// A place for a stream.
+    /// A place for a stream, or for a request that waits.
     ///
     /// # Errors
     /// There is none, or the tenant has its part of them.
@@ -185,11 +195,11 @@ impl AppState {
         self.streams.take(tenant).map_err(|why| match why {
             Crowded::Full => {
                 self.config.metrics.shed("streams");
-                Problem::away("This server has too many streams open.")
+                Problem::away("This server has too many streams and waits open.")
             }
             Crowded::Part => {
                 self.config.metrics.shed("streams_of_one");
-                Problem::quota_exceeded("The tenant has too many streams open at this server.", 5)
+                Problem::quota_exceeded("The tenant has too many streams and waits open at this server.", 5)
             }
         })
     }
@@ -205,10 +215,30 @@ impl AppState {
 
     /// Waits for a turn to do what takes much memory; it is over when all of what this gives is dropped. Work on another
     /// thread takes a part along: it goes on when its client hangs up.
-    pub(crate) async fn heavy_work(&self) -> Result<Arc<OwnedSemaphorePermit>, Problem> {
-        let turn = tokio::time::timeout(TURN_PATIENCE, Arc::clone(&self.heavy).acquire_owned()).await;
-        let turn = turn.map_err(|_| Problem::unavailable(5))?;
-        turn.map(Arc::new).map_err(|error| Problem::internal(error.to_string()))
+    ///
+    /// # Errors
+    /// It did not come for a while.
+    pub(crate) async fn heavy_work(&self, tenant: TenantId) -> Result<Heavy, Problem> {
+        let turn = self.heavy.take_within(tenant, TURN_PATIENCE).await;
+        turn.map(Arc::new).map_err(|_| Problem::away("This server reads as many whole runs as it can."))
+    }
+
+    /// Waits for a turn to judge a long body.
+    ///
+    /// # Errors
+    /// It did not come for a while.
+    pub(crate) async fn long_body(&self, who: Option<Who>) -> Result<Share<Option<Who>>, Problem> {
+        let turn = self.long_bodies.take_within(who, TURN_PATIENCE).await;
+        turn.map_err(|_| Problem::away("This server has as many long bodies to read as it can."))
+    }
+
+    /// Waits a moment for a turn to look a decision link up.
+    ///
+    /// # Errors
+    /// It did not come.
+    pub(crate) async fn link_lookup(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let turn = tokio::time::timeout(LINK_PATIENCE, self.links.acquire()).await;
+        turn.map_err(|_| Problem::unavailable(1))?.map_err(|error| Problem::internal(error.to_string()))
     }
 
     /// What is wrong with an address that a tenant wants called, at `pointer`.

@@ -32,17 +32,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 type Chunk = Result<Bytes, io::Error>;
 
 /// The whole of a tenant, for as long as `stay` lets its reader stay.
-pub(crate) async fn stream(
+pub(crate) fn stream(
     state: &AppState,
     tenant: TenantId,
+    place: Share<TenantId>,
     stay: Option<Stay>,
 ) -> Result<Response, Problem> {
-    let place = state.take_export(tenant).await?;
     let (chunks, received) = mpsc::channel(BUFFER);
     let export = Export { state: state.clone(), tenant, chunks, counts: BTreeMap::new(), _place: place };
     tokio::spawn(export.all(stay));
-    let mut response =
-        problem::page("application/x-ndjson", Body::from_stream(ReceiverStream::new(received)));
+    head(tenant, Body::from_stream(ReceiverStream::new(received)))
+}
+
+/// The answer with this in it.
+pub(crate) fn head(tenant: TenantId, body: Body) -> Result<Response, Problem> {
+    let mut response = problem::page("application/x-ndjson", body);
     let name = HeaderValue::from_str(&format!("attachment; filename=\"{tenant}.ndjson\""));
     let name = name.map_err(|error| Problem::internal(error.to_string()))?;
     response.headers_mut().insert(header::CONTENT_DISPOSITION, name);

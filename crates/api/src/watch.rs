@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use answerable_core::id::{RunId, TenantId};
+use answerable_core::id::RunId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::auth::Standing;
+use crate::auth::Tenant;
 use crate::problem::Problem;
 use crate::state::AppState;
 
@@ -85,24 +85,22 @@ fn look_after(patience: Duration) -> Instant {
     Instant::now() + patience - Duration::from_millis(u64::try_from(less).unwrap_or(0))
 }
 
-/// Holds on until the run ends or waits for somebody, `time` passes or the server goes down.
+/// Holds on until the run ends or waits for somebody, `time` passes or the server goes down. Whoever waits has a place among the
+/// streams, for they hold a connection as these do, and looks when one of these might.
 ///
 /// # Errors
-/// Who waits may be here no longer, or the run isn't there.
-pub(crate) async fn until_settled(
+/// There is no place, who waits may be here no longer, or the run isn't there.
+pub(crate) async fn until_settled<S>(
     state: &AppState,
-    tenant: TenantId,
+    tenant: &Tenant<S>,
     run_id: RunId,
     time: Duration,
-    standing: &Standing,
 ) -> Result<(), Problem> {
     let over = Instant::now() + time;
-    let (mut watch, mut stay) = (Watch::on(state, run_id), standing.watch(state));
-    loop {
-        let settled = state.store.tenant(tenant).await?.run_is_settled(run_id).await?;
-        if settled.ok_or_else(Problem::not_found)? {
-            return Ok(());
-        }
+    let place = state.take_stream(tenant.id)?;
+    tenant.waits(place);
+    let (mut watch, mut stay) = (Watch::on(state, run_id), tenant.standing.watch(state));
+    while !is_settled(state, tenant, run_id).await? {
         tokio::select! {
             problem = stay.over() => return Err(problem),
             seen = tokio::time::timeout_at(over, watch.next()) => match seen {
@@ -111,4 +109,11 @@ pub(crate) async fn until_settled(
             }
         }
     }
+    Ok(())
+}
+
+async fn is_settled<S>(state: &AppState, tenant: &Tenant<S>, run_id: RunId) -> Result<bool, Problem> {
+    let _turn = state.stream_read(tenant.id).await.map_err(|_| Problem::unavailable(1))?;
+    let settled = state.store.tenant(tenant.id).await?.run_is_settled(run_id).await?;
+    settled.ok_or_else(Problem::not_found)
 }

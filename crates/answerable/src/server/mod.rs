@@ -218,7 +218,9 @@ impl Server {
 
     /// Answers requests until the server is stopped.
     fn serve(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + 'static {
-        door::serve(listener, self.bounds, router(self.state.clone()), self.stopped.clone())
+        let measured = Arc::clone(&self.measured);
+        let shed = move |why| answerable_api::Metrics::shed(&*measured, why);
+        door::serve(listener, self.bounds, shed, router(self.state.clone()), self.stopped.clone())
     }
 
     /// Begins to work: the database is there.

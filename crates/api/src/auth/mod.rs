@@ -9,7 +9,8 @@ use std::marker::PhantomData;
 
 use answerable_core::audit::{Actor, Origin};
 use answerable_core::id::TenantId;
-use answerable_store::{TenantTx, Voter};
+use answerable_ports::Share;
+use answerable_store::{TenantFacts, TenantTx, Voter};
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 
@@ -47,9 +48,10 @@ pub(crate) struct Tenant<S> {
 }
 
 impl<S> Tenant<S> {
-    /// From here on the request only waits: others may have its place among those that are dealt with.
-    pub(crate) fn rest(&self) {
-        self.held.rest();
+    /// From here on the request only waits, and has this place until its answer is taken: others may have the one among those
+    /// that are dealt with.
+    pub(crate) fn waits(&self, place: Share<TenantId>) {
+        self.held.waits(place);
     }
 
     /// Begins a transaction that does something in the name of who asks.
@@ -97,11 +99,7 @@ impl<S: Scope> FromRequestParts<AppState> for Tenant<S> {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let (principal, standing) = principal::principal(parts, state).await?;
         let tenant = principal.tenant();
-        let held = Held::of(parts);
-        held.take_place(state, Who::Tenant(tenant.tenant_id)).await?;
-        if let Some(most) = tenant.max_requests_per_minute {
-            count(state, &held, tenant.tenant_id, most).await?;
-        }
+        let held = take_up(parts, state, tenant).await?;
         let is_admin = principal.scopes().iter().any(|own| own == "admin");
         if !is_admin && !allows::<S>(principal.scopes()) {
             let needed = S::ANY_OF.first().copied().unwrap_or("admin");
@@ -134,6 +132,16 @@ impl<S: Scope> FromRequestParts<AppState> for Tenant<S> {
             scope: PhantomData,
         })
     }
+}
+
+/// Takes a place for a request of a tenant and counts it, whatever it will be answered.
+async fn take_up(parts: &Parts, state: &AppState, tenant: &TenantFacts) -> Result<Held, Problem> {
+    let held = Held::of(parts);
+    held.take_place(state, Who::Tenant(tenant.tenant_id)).await?;
+    if let Some(most) = tenant.max_requests_per_minute {
+        count(state, &held, tenant.tenant_id, most).await?;
+    }
+    Ok(held)
 }
 
 /// Counts a request, and notes what is left for its answer.

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::principal::{bearer, principal};
+use super::take_up;
 use crate::held::{Held, Who};
 use crate::origin;
 use crate::problem::Problem;
@@ -53,7 +54,8 @@ impl FromRequestParts<AppState> for Operator {
             query::check_names(parts)?;
             return Ok(Self { origin: origin::note(parts, Actor::Operator) });
         }
-        principal(parts, state).await?;
+        let (principal, _) = principal(parts, state).await?;
+        take_up(parts, state, principal.tenant()).await?;
         Err(Problem::forbidden("This is the operator's."))
     }
 }

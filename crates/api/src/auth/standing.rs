@@ -12,11 +12,18 @@ use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 use super::principal::{Person, Principal};
+use crate::key_ring::BELIEVED;
 use crate::problem::Problem;
 use crate::state::AppState;
 
 /// Who waits looks so often whether it may go on, beside when it is told that something has changed.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// What was opened ends within so long, and what is being asked is refused, though no server hears of the revocation.
+const ENDS_WITHIN: Duration = Duration::from_secs(8);
+const _: () = assert!(
+    BELIEVED.as_millis() + LOOK_EVERY.as_millis() < ENDS_WITHIN.as_millis(),
+    "a key that was revoked is good for too long"
+);
 /// For so long who waits goes on where that can't be told.
 const UNSURE: Duration = Duration::from_secs(30);
 

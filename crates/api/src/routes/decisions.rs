@@ -43,6 +43,17 @@ struct Decider {
 }
 
 impl Decider {
+    /// The body may have taken its time. Keys and people are looked at again where the transaction begins.
+    async fn is_still_let(&self, state: &AppState) -> Result<(), Problem> {
+        if !self.voter.has_link_alone() {
+            return Ok(());
+        }
+        match state.keys.tenant(state, self.tenant).await? {
+            Some(tenant) if tenant.suspended => Err(suspended()),
+            _ => Ok(()),
+        }
+    }
+
     async fn decide(&self, tx: &mut TenantTx, request: DecisionRequest) -> Result<Approval, Problem> {
         if self.voter.has_link_alone() {
             linked(tx, self.approval_id).await?;
@@ -73,6 +84,10 @@ struct Linked {
     approval_id: ApprovalId,
 }
 
+fn suspended() -> Problem {
+    Problem::forbidden("The tenant is suspended.")
+}
+
 /// An approval as a link shows it, as long as there is something to say about it.
 async fn linked(tx: &mut TenantTx, approval_id: ApprovalId) -> Result<ApprovalRecord, Problem> {
     let approval = tx.approval_fetch(approval_id).await?.ok_or_else(Problem::not_found)?;
@@ -96,16 +111,25 @@ impl FromRequestParts<AppState> for Linked {
         let params = Params::from_request_parts(parts, state).await?;
         let token = params.get("token").ok_or_else(Problem::unauthorized)?;
         let Id(approval_id) = Id::<ApprovalId>::from_request_parts(parts, state).await?;
-        match state.store.approval_link(approval_id, token).await? {
+        match looked_up(state, approval_id, token).await? {
             LinkedApproval::Of(tenant) => {
                 Held::of(parts).take_place(state, Who::Tenant(tenant)).await?;
                 Ok(Self { tenant, approval_id })
             }
-            LinkedApproval::Suspended => Err(Problem::forbidden("The tenant is suspended.")),
+            LinkedApproval::Suspended => Err(suspended()),
             LinkedApproval::Expired => Err(Problem::expired("This link has expired.")),
             LinkedApproval::Forged => Err(Problem::not_found()),
         }
     }
+}
+
+/// What a link is good for. Whoever asks has no place yet, so few look at a time.
+async fn looked_up(state: &AppState, approval: ApprovalId, token: &str) -> Result<LinkedApproval, Problem> {
+    if let Some(refused) = state.store.approval_link_refused(token) {
+        return Ok(refused);
+    }
+    let _turn = state.link_lookup().await?;
+    Ok(state.store.approval_link(approval, token).await?)
 }
 
 /// Whoever opens a link with a browser reads pages, also where something is wrong; all others read documents.
@@ -149,11 +173,14 @@ async fn decide(
     State(state): State<AppState>,
     reader: Reader,
     decider: Result<Decider, Problem>,
-    said: Result<Said, Problem>,
+    request: Request,
 ) -> Response {
     let decided = async {
         let decider = decider?;
-        match said? {
+        // Nobody else's body is waited for.
+        let said = Said::from_request(request, &state).await?;
+        decider.is_still_let(&state).await?;
+        match said {
             Said::Json(once) => decide_json(&state, decider, *once).await,
             Said::Form(request) => {
                 let mut tx = origin::begin(&state, decider.tenant, &decider.origin, None).await?;

@@ -1,8 +1,11 @@
-//! All that a tenant has, to be taken away: by itself, and by the operator.
+//! All that a tenant has, to be taken away: by itself, and by the operator. Whoever only asks for the head takes nothing away,
+//! so nothing is noted.
 
 use answerable_core::id::TenantId;
+use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
+use http::Method;
 
 use crate::auth::{Admin, Operator, Tenant};
 use crate::path::Id;
@@ -15,22 +18,31 @@ pub(super) fn routes() -> Vec<Route> {
     vec![get("/v1/export", own), get("/v1/tenants/{tenant_id}/export", of_tenant)]
 }
 
-async fn own(State(state): State<AppState>, tenant: Tenant<Admin>) -> Result<Response, Problem> {
+async fn own(State(state): State<AppState>, tenant: Tenant<Admin>, ask: Method) -> Result<Response, Problem> {
+    if ask == Method::HEAD {
+        return tenant_export::head(tenant.id, Body::empty());
+    }
+    let place = state.take_export(tenant.id).await?;
     let mut tx = tenant.begin(&state).await?;
     tx.export_begins();
     tx.commit().await?;
-    tenant_export::stream(&state, tenant.id, Some(tenant.standing.watch(&state))).await
+    tenant_export::stream(&state, tenant.id, place, Some(tenant.standing.watch(&state)))
 }
 
 async fn of_tenant(
     State(state): State<AppState>,
     operator: Operator,
     Id(tenant): Id<TenantId>,
+    ask: Method,
 ) -> Result<Response, Problem> {
+    let place = state.take_export(tenant).await?;
     let mut tx = operator.begin(&state).await?;
     if !tx.export_begins(tenant).await? {
         return Err(Problem::not_found());
     }
+    if ask == Method::HEAD {
+        return tenant_export::head(tenant, Body::empty());
+    }
     tx.commit().await?;
-    tenant_export::stream(&state, tenant, None).await
+    tenant_export::stream(&state, tenant, place, None)
 }

@@ -26,7 +26,7 @@ async fn export(
     tenant: Tenant<RunsRead>,
     Id(run_id): Id<RunId>,
 ) -> Result<Answer, Problem> {
-    let turn = state.heavy_work().await?;
+    let turn = state.heavy_work(tenant.id).await?;
     let mut tx = state.store.tenant(tenant.id).await?;
     let recorded = tx.recording_fetch(run_id).await?.map_err(no_recording)?;
     let run = shown(&mut tx, run_id).await?;

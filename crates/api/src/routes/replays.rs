@@ -28,7 +28,7 @@ async fn create(
     once: Once<ReplayRequest>,
 ) -> Result<Answer, Problem> {
     state.takes_work()?;
-    let turn = state.heavy_work().await?;
+    let turn = state.heavy_work(tenant.id).await?;
     let mut first = match once.key.begin(&state, tenant.id).await? {
         Turn::First(first) => first,
         Turn::Replay(replay) => return Ok(replay.answer()),

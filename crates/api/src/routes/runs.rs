@@ -82,16 +82,20 @@ pub(super) async fn held(
     answer: Answer,
 ) -> Result<Answer, Problem> {
     let Some(time) = prefer.0 else { return Ok(answer) };
-    tenant.rest();
-    // The run is stored; whatever goes wrong from here on, the answer stands.
-    if watch::until_settled(state, tenant.id, run_id, time, &tenant.standing).await.is_err() {
+    // The run is stored; whatever goes wrong from here on, the answer stands. Also where too many wait already.
+    if watch::until_settled(state, tenant, run_id, time).await.is_err() {
         return Ok(answer);
     }
-    let now = async { shown(&mut state.store.tenant(tenant.id).await?, run_id).await };
-    match now.await {
+    match watched(state, tenant, run_id).await {
         Ok(run) => answer.showing(&run),
         Err(_) => Ok(answer),
     }
+}
+
+/// The run as it is after a wait: many may have waited for the same.
+async fn watched<S>(state: &AppState, tenant: &Tenant<S>, run_id: RunId) -> Result<Run, Problem> {
+    let _turn = state.stream_read(tenant.id).await.map_err(|_| Problem::unavailable(1))?;
+    shown(&mut state.store.tenant(tenant.id).await?, run_id).await
 }
 
 /// The run as it is.
@@ -169,9 +173,8 @@ async fn wait(
 ) -> Result<Answer, Problem> {
     let seconds = params.integer("timeout", 0, 60)?.and_then(|seconds| u64::try_from(seconds).ok());
     let time = seconds.map_or(MAX_WAIT, Duration::from_secs);
-    tenant.rest();
-    watch::until_settled(&state, tenant.id, run_id, time, &tenant.standing).await?;
-    Answer::ok(&shown(&mut state.store.tenant(tenant.id).await?, run_id).await?)
+    watch::until_settled(&state, &tenant, run_id, time).await?;
+    Answer::ok(&watched(&state, &tenant, run_id).await?)
 }
 
 async fn cancel(

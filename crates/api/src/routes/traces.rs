@@ -24,7 +24,7 @@ async fn fetch(
     tenant: Tenant<RunsRead>,
     Id(run_id): Id<RunId>,
 ) -> Result<Answer, Problem> {
-    let _turn = state.heavy_work().await?;
+    let _turn = state.heavy_work(tenant.id).await?;
     let found = state.store.tenant(tenant.id).await?.trace_fetch(run_id, MAX_SPANS, MAX_BYTES).await?;
     Answer::ok(&trace::otlp(&found.ok_or_else(Problem::not_found)?))
 }

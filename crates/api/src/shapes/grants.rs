@@ -1,6 +1,6 @@
 //! Grants.
 
-use answerable_core::id::{AgentId, ApprovalId, GrantId, RunId, ThreadId};
+use answerable_core::id::{ApprovalId, GrantId};
 use answerable_store::GrantRecord;
 use serde::Serialize;
 
@@ -28,11 +28,7 @@ pub(crate) struct Grant {
 
 impl From<GrantRecord> for Grant {
     fn from(record: GrantRecord) -> Self {
-        let scope_id = record.scope_id.map(|id| match record.scope.as_str() {
-            "run" => RunId(id).to_string(),
-            "thread" => ThreadId(id).to_string(),
-            _ => AgentId(id).to_string(),
-        });
+        let scope_id = record.covered();
         Self {
             id: GrantId(record.grant_id),
             tool_name: record.tool_name,

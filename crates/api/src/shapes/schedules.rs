@@ -1,5 +1,6 @@
 //! Schedules.
 
+use answerable_core::agent::redacted;
 use answerable_core::id::{RunId, ScheduleId};
 use answerable_store::{FiringRow, ScheduleRow};
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ impl From<ScheduleRow> for Schedule {
             name: row.spec.name,
             cron: row.spec.cron,
             timezone: row.spec.timezone,
-            run: row.spec.run,
+            run: shown(row.spec.run),
             skip_if_running: row.spec.skip_if_running,
             paused_at: row.paused_at.map(Time),
             next_at: row.next_at.filter(|_| row.paused_at.is_none()).map(Time),
@@ -93,6 +94,14 @@ impl From<ScheduleRow> for Schedule {
             metadata: row.spec.metadata,
         }
     }
+}
+
+/// What is asked for each run, without the credentials that somebody may have written into an agent of its own.
+fn shown(mut run: Value) -> Value {
+    if let Some(agent) = run.get_mut("agent") {
+        *agent = redacted(agent);
+    }
+    run
 }
 
 /// What became of a due time, as it is shown.

@@ -1,5 +1,6 @@
 //! The API from outside, asked without a network.
 
+mod held;
 mod mcp;
 mod parts;
 mod policy;

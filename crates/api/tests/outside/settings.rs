@@ -102,6 +102,19 @@ async fn tenants_and_quotas() {
 }
 
 #[tokio::test]
+async fn what_is_the_operators_counts_for_the_tenant_that_asks() {
+    let world = World::start().await;
+    let (tenant, key) = world.new_tenant(json!({"max_requests_per_minute": 2})).await;
+    let path = format!("/v1/tenants/{tenant}");
+    for (wanted, left) in [(403, "1"), (403, "0"), (429, "0")] {
+        let reply = world.ask(&key, "GET", &path, Value::Null).await;
+        assert_eq!((reply.status, reply.header("ratelimit-remaining")), (wanted, Some(left)));
+    }
+    assert_eq!(world.ask(&key, "GET", "/v1/threads", Value::Null).await.status, 429);
+    assert_eq!(world.ask(OPERATOR, "GET", &path, Value::Null).await.header("ratelimit-remaining"), None);
+}
+
+#[tokio::test]
 async fn bodies_that_are_none() {
     let world = World::start().await;
     let bearer = format!("Bearer {}", world.key);

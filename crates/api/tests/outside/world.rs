@@ -13,7 +13,7 @@ use answerable_testkit::{Document, TestDatabase};
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{HeaderMap, Request};
+use axum::http::{HeaderMap, Request, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -99,27 +99,32 @@ impl BlobStore for Shelf {
 
 impl World {
     pub(crate) async fn start() -> Self {
+        Self::with_bodies(64 * 1024).await
+    }
+
+    /// One whose requests may have bodies of so many bytes.
+    pub(crate) async fn with_bodies(max_bytes: usize) -> Self {
         let database = TestDatabase::create().await.expect("a database");
-        let mut world = Self::over(&database.url.clone(), Some(database));
+        let mut world = Self::over(&database.url.clone(), Some(database), max_bytes);
         (world.tenant, world.key) = world.new_tenant(json!({})).await;
         world
     }
 
     /// One whose database is away. Its key has a key's form and no more.
     pub(crate) fn without_database() -> Self {
-        let mut world = Self::over("postgres://nobody@127.0.0.1:9/none", None);
+        let mut world = Self::over("postgres://nobody@127.0.0.1:9/none", None, 64 * 1024);
         world.key = format!("ans_{}_{}", "0".repeat(32), "A".repeat(43));
         world
     }
 
-    fn over(url: &str, database: Option<TestDatabase>) -> Self {
+    fn over(url: &str, database: Option<TestDatabase>, max_body_bytes: usize) -> Self {
         let options = ConnectOptions { url: url.to_owned(), max_connections: 8, prepared_statements: true };
         let store = Store::connect(&options, Sealer::new(&[7; 32]), Signals::new().0).expect("a store");
         let draining = watch::Sender::new(false);
         let config = ApiConfig {
             operator_key: Some(OPERATOR.into()),
             public_url: "http://answerable.example".into(),
-            max_body_bytes: 64 * 1024,
+            max_body_bytes,
             max_requests: 64,
             max_streams: 64,
             identity: None,
@@ -175,6 +180,22 @@ impl World {
         self.send(method, path, &headers, body.to_string()).await
     }
 
+    /// An answer of which nothing is read yet.
+    pub(crate) async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Response<Body> {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.into()).expect("a request");
+        self.router.clone().oneshot(request).await.expect("an answer")
+    }
+
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -182,13 +203,7 @@ impl World {
         headers: &[(&str, &str)],
         body: impl Into<Body>,
     ) -> Reply {
-        let mut request = Request::builder().method(method).uri(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(body.into()).expect("a request");
-        let response = self.router.clone().oneshot(request).await.expect("an answer");
-        let (parts, body) = response.into_parts();
+        let (parts, body) = self.open(method, path, headers, body).await.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.expect("a body");
         let text = String::from_utf8(bytes.to_vec()).expect("text");
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);

@@ -9,7 +9,8 @@ use super::bounds;
 pub(super) const LIMITS: [&str; 5] = ["max_steps", "max_tokens", "max_tool_calls", "max_cost", "timeout"];
 
 /// Why requests are turned away.
-pub(super) const SHED: [&str; 4] = ["requests", "requests_of_one", "streams", "streams_of_one"];
+pub(super) const SHED: [&str; 6] =
+    ["requests", "requests_of_one", "streams", "streams_of_one", "connections", "connections_of_one"];
 
 #[derive(Debug)]
 pub(super) struct Instruments {
@@ -102,7 +103,7 @@ impl Instruments {
             ),
             shed: counter(
                 "answerable.requests.shed",
-                "Requests and streams turned away because a server, or a tenant's part of it, was full",
+                "Requests, streams and connections turned away because a server, or one's part of it, was full",
             ),
         };
         instruments.begin();

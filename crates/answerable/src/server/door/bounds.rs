@@ -50,14 +50,14 @@ impl Bounds {
     }
 }
 
-/// Connections by the address that they come from.
+/// Connections by the address that they come from. In IPv6 its first 64 bits count: whoever has one has all that begin so.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 impl Addresses {
     /// One more, if the address has fewer than `most`.
     pub(super) fn enter(&self, address: IpAddr, most: usize) -> Option<Entered> {
-        let address = address.to_canonical();
+        let address = network(address);
         let mut counts = self.counts();
         let count = counts.entry(address).or_default();
         if *count >= most {
@@ -69,6 +69,13 @@ impl Addresses {
 
     fn counts(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -121,5 +128,16 @@ mod tests {
         assert!(addresses.enter(a, 2).is_some());
         drop(two);
         assert!(addresses.counts().is_empty());
+    }
+
+    #[test]
+    fn all_addresses_of_a_network_are_one() {
+        let addresses = Addresses::default();
+        let enter = |text: &str| addresses.enter(text.parse().expect("an address"), 2);
+        let held = [enter("2001:db8:1:2::1"), enter("2001:db8:1:2:ffff:ffff:ffff:ffff")];
+        assert!(held.iter().all(Option::is_some) && enter("2001:db8:1:2::3").is_none());
+        assert!(enter("2001:db8:1:3::1").is_some() && enter("10.0.0.1").is_some());
+        drop(held);
+        assert!(enter("2001:db8:1:2::1").is_some() && addresses.counts().is_empty());
     }
 }

@@ -191,7 +191,7 @@ mod tests {
         drop(peer);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_taken_slowly_goes_on_and_one_that_is_taken_in_drops_does_not() {
         for (every, is_enough) in [(Duration::ZERO, true), (Duration::from_millis(50), false)] {
             let (mut peer, stream) = duplex(16 * 1024);

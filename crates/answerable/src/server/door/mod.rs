@@ -40,15 +40,22 @@ const BUFFER: usize = 2 * LONGEST_HEAD;
 /// Pause after a connection could not be taken, as when file descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers requests until `stopped`, then lets those that are under way end.
-pub(super) async fn serve(listener: TcpListener, bounds: Bounds, app: Router, stopped: CancellationToken) {
-    serve_at(listener, bounds, (PACE, IDLE), app, stopped).await;
+/// Answers requests until `stopped`, then lets those that are under way end. Tells `shed` why somebody isn't let in.
+pub(super) async fn serve(
+    listener: TcpListener,
+    bounds: Bounds,
+    shed: impl Fn(&'static str) + Send,
+    app: Router,
+    stopped: CancellationToken,
+) {
+    serve_at(listener, bounds, (PACE, IDLE), shed, app, stopped).await;
 }
 
 async fn serve_at(
     listener: TcpListener,
     bounds: Bounds,
     (pace, idle): (Pace, Duration),
+    shed: impl Fn(&'static str) + Send,
     app: Router,
     stopped: CancellationToken,
 ) {
@@ -57,13 +64,16 @@ async fn serve_at(
     let http = http(idle);
     loop {
         let (place, stream, peer) = tokio::select! {
-            come = next(&listener, &places) => match come {
+            come = next(&listener, &places, &shed) => match come {
                 Some(come) => come,
                 None => continue,
             },
             () = stopped.cancelled() => break,
         };
-        let Some(entered) = addresses.enter(peer.ip(), bounds.per_address) else { continue };
+        let Some(entered) = addresses.enter(peer.ip(), bounds.per_address) else {
+            shed("connections_of_one");
+            continue;
+        };
         limit(&stream);
         // Where there are few places left, nobody keeps one for a request that may come later.
         let is_tight = places.available_permits() < bounds.connections / 8;
@@ -101,7 +111,11 @@ fn http(idle: Duration) -> http1::Builder {
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
+    shed: &(impl Fn(&'static str) + Send),
 ) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
+    if places.available_permits() == 0 {
+        shed("connections");
+    }
     let place = Arc::clone(places).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, peer)) => Some((place, stream, peer)),

@@ -1,5 +1,6 @@
 use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -15,19 +16,30 @@ async fn open(
     head: Duration,
     idle: Duration,
 ) -> (SocketAddr, CancellationToken, JoinHandle<()>) {
-    let app = Router::new().route("/", get(async || "hello")).route(
-        "/slow",
-        get(async || {
-            tokio::time::sleep(2 * SHORT).await;
-            "done"
-        }),
-    );
+    let (address, stopped, serving, _) = open_and_see(bounds, head, idle).await;
+    (address, stopped, serving)
+}
+
+/// The same, and what tells that `/slow` is being answered.
+async fn open_and_see(
+    bounds: Bounds,
+    head: Duration,
+    idle: Duration,
+) -> (SocketAddr, CancellationToken, JoinHandle<()>, Arc<Notify>) {
+    let began = Arc::new(Notify::new());
+    let begins = Arc::clone(&began);
+    let slow = async move || {
+        begins.notify_one();
+        tokio::time::sleep(2 * SHORT).await;
+        "done"
+    };
+    let app = Router::new().route("/", get(async || "hello")).route("/slow", get(slow));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let stopped = CancellationToken::new();
     let pace = (Pace { head, ..PACE }, idle);
-    let serving = tokio::spawn(serve_at(listener, bounds, pace, app, stopped.clone()));
-    (address, stopped, serving)
+    let serving = tokio::spawn(serve_at(listener, bounds, pace, |_| (), app, stopped.clone()));
+    (address, stopped, serving, began)
 }
 
 async fn connected(address: SocketAddr) -> TcpStream {
@@ -44,10 +56,10 @@ async fn until_the_end(client: &mut TcpStream) -> String {
 
 #[tokio::test]
 async fn an_answer_under_way_leaves_before_the_end() {
-    let (address, stopped, serving) = open(FEW, LONG, LONG).await;
+    let (address, stopped, serving, began) = open_and_see(FEW, LONG, LONG).await;
     let mut client = connected(address).await;
     client.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("sent");
-    tokio::time::sleep(SHORT / 2).await;
+    tokio::time::timeout(LONG, began.notified()).await.expect("it is being answered");
     stopped.cancel();
     let answer = until_the_end(&mut client).await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
@@ -96,7 +108,7 @@ async fn huge_heads_are_told_so() {
         // It may end before all is sent.
         let _ = client.write_all(head.as_bytes()).await;
         let answer = until_the_end(&mut client).await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 431"), "{answer:?}");
     }
 }
 
@@ -128,12 +140,35 @@ async fn one_address_has_its_part() {
     let mut three = connected(address).await;
     assert_eq!(until_the_end(&mut three).await, "");
     drop(one);
-    loop {
+    let answered = async || {
         let mut again = connected(address).await;
-        if again.write_all(GET).await.is_ok() && again.read(&mut [0; 1024]).await.is_ok_and(|bytes| bytes > 0)
-        {
-            break;
+        again.write_all(GET).await.is_ok() && again.read(&mut [0; 1024]).await.is_ok_and(|bytes| bytes > 0)
+    };
+    let let_in = async {
+        while !answered().await {
+            tokio::time::sleep(SHORT / 5).await;
         }
-        tokio::time::sleep(SHORT / 5).await;
+    };
+    tokio::time::timeout(LONG, let_in).await.expect("its place is free again");
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_counted() {
+    for (bounds, why) in [
+        (Bounds { per_address: 1, ..FEW }, "connections_of_one"),
+        (Bounds { connections: 1, ..FEW }, "connections"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let app = Router::new().route("/", get(async || "hello"));
+        let shed = move |why| tell.send(why).expect("somebody listens");
+        tokio::spawn(serve_at(listener, bounds, (PACE, LONG), shed, app, CancellationToken::new()));
+        let mut one = connected(address).await;
+        one.write_all(GET).await.expect("sent");
+        assert_ne!(one.read(&mut [0; 1024]).await.expect("an answer"), 0);
+        let _two = connected(address).await;
+        let first = tokio::time::timeout(LONG, told.recv()).await.expect("told in time");
+        assert_eq!((first, told.try_recv().ok()), (Some(why), None));
     }
 }

@@ -1,6 +1,7 @@
 //! Logs: one line where a thing is handled, for people or for machines, on standard error.
 
 mod json;
+mod one_line;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::fmt::format::JsonFields;
 
 use json::FlatJson;
+use one_line::one_line;
 
 /// Form of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,10 @@ pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogsError> {
     let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let done = match format {
         LogFormat::Json => lines.fmt_fields(JsonFields::new()).event_format(FlatJson).try_init(),
-        LogFormat::Pretty => lines.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init(),
+        LogFormat::Pretty => {
+            let is_terminal = std::io::stderr().is_terminal();
+            lines.fmt_fields(one_line()).with_ansi(is_terminal).with_target(false).try_init()
+        }
     };
     done.map_err(|_| LogsError::Twice)
 }

@@ -7,6 +7,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::JsonFields;
 
 use super::json::FlatJson;
+use super::one_line::one_line;
 
 /// What was written.
 #[derive(Debug, Clone, Default)]
@@ -76,4 +77,24 @@ fn a_line_outside_of_any_span_is_whole() {
     assert_eq!(lines.len(), 1);
     let line = parsed(&lines[0]);
     assert_eq!((&line["level"], &line["number"]), (&json!("ERROR"), &json!(u64::MAX)));
+}
+
+#[test]
+fn a_line_for_people_is_one_line_whatever_it_tells() {
+    let page = Page::default();
+    let subscriber = fmt().fmt_fields(one_line()).with_ansi(false).with_writer(page.clone()).finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let run = tracing::error_span!("run", run_id = %"run_1\nforged", trace_id = tracing::field::Empty);
+        let _in_run = run.enter();
+        run.record("trace_id", "abc");
+        let why = "a\r\nb\u{1b}[31m\u{2028}c\u{85}\u{202e}d é\n";
+        tracing::warn!(attempt = 3, %why, said = why, r#type = ?["x"], "it {}", "broke\nhere");
+    });
+    let bytes = page.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let text = String::from_utf8(bytes).expect("text");
+    let (line, rest) = text.split_once('\n').expect("a line");
+    assert_eq!(rest, "");
+    let told = r#"it broke\nhere attempt=3 why=a\r\nb\u{1b}[31m\u{2028}c\u{85}\u{202e}d é\n"#;
+    assert!(line.contains(r"run{run_id=run_1\nforged trace_id=") && line.contains(told), "{line}");
+    assert!(line.ends_with(r#"type=["x"]"#), "{line}");
 }

@@ -64,8 +64,9 @@ start_server
 "$VENV/bin/python" tests/schemathesis/seed.py "$SCHEMATHESIS_URL" "$FOLDER"
 cp tests/schemathesis/schemathesis.toml "$FOLDER"
 SCHEMATHESIS_HOOKS=$PWD/tests/schemathesis/hooks.py
+SCHEMATHESIS_IDS=$FOLDER/ids.json
 SCHEMATHESIS_KEY=$(cat "$FOLDER/key")
-export SCHEMATHESIS_HOOKS SCHEMATHESIS_KEY
+export SCHEMATHESIS_HOOKS SCHEMATHESIS_IDS SCHEMATHESIS_KEY
 status=0
 judge "a tenant's operations, and those without a key" --exclude-path-regex '^/v1/tenants' "$@" || status=1
 judge "the operator's operations" --include-path-regex '^/v1/tenants' "$@" || status=1

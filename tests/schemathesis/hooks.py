@@ -4,6 +4,9 @@ A request that fits the schemas may still be refused with 422 where each of its 
 must be taken.
 """
 import itertools
+import json
+import os
+import pathlib
 import re
 
 import schemathesis
@@ -11,6 +14,8 @@ import schemathesis
 # Each request that comes with a key has one of its own: what is generated is often the same, and answers are kept by key.
 LONGEST_KEY = 240
 numbers = itertools.count()
+# What is generated is the same each time, so ids stand in it as numbers.
+IDS = json.loads(pathlib.Path(os.environ["SCHEMATHESIS_IDS"]).read_text())
 
 # Pointers and messages of errors, by what no schema can say.
 SAID_IN_WORDS = {
@@ -78,8 +83,22 @@ def may_be_refused(case, response):
     )
 
 
+def with_ids(value):
+    """The same with ids in place of their numbers."""
+    match value:
+        case str():
+            return IDS.get(value, value)
+        case dict():
+            return {name: with_ids(each) for name, each in value.items()}
+        case list():
+            return [with_ids(each) for each in value]
+    return value
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
+    for part in ("path_parameters", "query", "body"):
+        setattr(case, part, with_ids(getattr(case, part)))
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and 0 < len(key) < LONGEST_KEY:
         case.headers["Idempotency-Key"] = f"{key}{next(numbers)}"

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Fills a server with a tenant that has one of everything, so that schemathesis knows ids that are there.
 
-seed.py URL FOLDER, with the operator's key in ANSWERABLE_OPERATOR_KEY. FOLDER gets a file a parameter, with an id a line in quotes,
-and `key`, the tenant's.
+seed.py URL FOLDER, with the operator's key in ANSWERABLE_OPERATOR_KEY. FOLDER gets a file a parameter, with a value a line in
+quotes, `ids.json`, and `key`, the tenant's. What schemathesis makes follows from the values, so ids stand there as numbers that are
+the same each time; `ids.json` says which id each is.
 """
 import json
 import os
 import pathlib
+import re
 import sys
 import time
 import urllib.request
@@ -95,6 +97,12 @@ def fill(tenant):
     return ids
 
 
+def stand_in(value, number):
+    """An id of the same kind, with a number; names stand for themselves."""
+    kind = re.match(r"([a-z]+_)[0-9a-f]{8}-", value)
+    return f"{kind[1]}00000000-0000-7000-8000-{number:012}" if kind else value
+
+
 def wait_until_ready():
     for _ in range(600):
         try:
@@ -121,8 +129,12 @@ def main():
     if empty:
         sys.exit(f"nothing was found for {', '.join(empty)}")
     FOLDER.mkdir(parents=True, exist_ok=True)
+    numbered = {}
     for name, known in ids.items():
-        (FOLDER / name).write_text("".join(f'"{each}"\n' for each in known))
+        values = [stand_in(each, number) for number, each in enumerate(known)]
+        numbered |= dict(zip(values, known))
+        (FOLDER / name).write_text("".join(f'"{value}"\n' for value in values))
+    (FOLDER / "ids.json").write_text(json.dumps(numbered))
     (FOLDER / "key").write_text(key)
 
 

@@ -18,3 +18,5 @@ if [ $# -gt 0 ]; then
 fi
 "$loads/fairness"
 "$loads/fairness" --weights 1:4
+"$loads/streams"
+"$loads/schedules"

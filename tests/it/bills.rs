@@ -3,7 +3,7 @@
 use answerable_testkit::ModelReply;
 use serde_json::{Value, json};
 
-use crate::harness::{Fits, With, World};
+use crate::harness::{Fits, With, World, away_from_midnight};
 
 async fn usage(world: &World, query: &str) -> Value {
     world.client.get(&format!("/v1/usage{query}")).await.ok()["data"].clone()
@@ -35,6 +35,7 @@ async fn spent(world: &World) -> String {
 
 #[tokio::test]
 async fn usage_is_told_by_what_is_asked_for() {
+    away_from_midnight().await;
     let world = World::shared().await;
     let agent = spent(&world).await;
     let all = json!({"runs": 2, "steps": 2, "model_calls": 3, "tool_calls": 1, "input_tokens": 1_100,
@@ -66,6 +67,7 @@ async fn usage_is_told_by_what_is_asked_for() {
 
 #[tokio::test]
 async fn the_operator_sees_any_tenants_usage_and_quotas() {
+    away_from_midnight().await;
     let world = World::shared().await;
     spent(&world).await;
     let operator = world.server.operator();

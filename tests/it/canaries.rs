@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use answerable_testkit::{ModelReply, TestDatabase, ToolAnswer, WebhookReceiver};
+use answerable_testkit::issuer::token;
+use answerable_testkit::{ModelReply, ScriptedIssuer, SigningKey, TestDatabase, ToolAnswer, WebhookReceiver};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -71,7 +72,7 @@ async fn whole_database(world: &World) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for (table, column, kind) in columns {
         let text = match kind.as_str() {
-            "bytea" => format!("encode(\"{column}\", 'escape')"),
+            "bytea" => format!("encode(\"{column}\", 'escape') || ' ' || encode(\"{column}\", 'hex')"),
             _ => format!("\"{column}\"::text"),
         };
         let read = format!("SELECT coalesce(string_agg({text}, E'\\n'), '') FROM \"{table}\"");
@@ -211,4 +212,88 @@ async fn secrets_stand_in_headers_only() {
         .await;
     run.ended().await.fits(&json!({"final_answer": secret}));
     assert!(!world.model.requests_for("m")[0].to_string().contains("canary-value"));
+}
+
+/// What a key's secret, or another text that lets somebody in, may be found as.
+fn spellings(secret: &str) -> Vec<String> {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    // Of a key and of a token the last part is what nobody else knows.
+    let own = match secret.strip_prefix("ans_") {
+        Some(key) => key.split_once('_').expect("an id and a secret").1,
+        None => secret.trim_start_matches("whsec_").rsplit('.').next().expect("a last part"),
+    };
+    let mut all = vec![own.to_owned(), hex(own.as_bytes()), STANDARD.encode(own), STANDARD.encode(secret)];
+    for engine in [&URL_SAFE_NO_PAD, &STANDARD] {
+        // The bytes that it stands for.
+        all.extend(engine.decode(own).iter().flat_map(|raw| [hex(raw), STANDARD.encode(raw)]));
+    }
+    all
+}
+
+/// A world whose log is as loud as can be, and which lets in whom this issuer vouches for.
+async fn loud_world_of(issuer: &ScriptedIssuer) -> World {
+    let database = TestDatabase::create().await.expect("a database");
+    let settings = [
+        ("ANSWERABLE_LOG", "trace"),
+        ("ANSWERABLE_OIDC_ISSUER", &*issuer.url()),
+        ("ANSWERABLE_OIDC_AUDIENCE", "answerable"),
+    ];
+    let server = Server::start_with(&database.url, &settings).await;
+    World::on(Arc::new(server), Some(database)).await
+}
+
+#[tokio::test]
+async fn what_lets_somebody_in_is_kept_nowhere() {
+    let signing = SigningKey::p256("k1");
+    let issuer = ScriptedIssuer::start(&[&signing]).await.expect("an issuer");
+    let world = loud_world_of(&issuer).await;
+    let operator = world.server.operator();
+    let text = |shown: &Value, name: &str| shown[name].as_str().expect("a text").to_owned();
+    let keys = format!("/v1/tenants/{}/keys", world.tenant);
+    let made = operator.post(&keys, &json!({"name": "k", "scopes": ["admin"]})).once("made").await.is(201);
+    let first = text(&made, "secret");
+    world.client.with_key(&first).get("/v1/runs").await.ok();
+    let rotate = format!("{keys}/{}/rotate", text(&made, "id"));
+    let second = operator.post(&rotate, &json!({"overlap_ms": 60_000})).once("rotated").await.ok();
+    let second = text(&second, "secret");
+    let claims = json!({"iss": issuer.url(), "aud": "answerable", "email": "ann", "answerable_tenant": world.tenant,
+        "exp": chrono::Utc::now().timestamp() + 600, "answerable_scopes": ["admin"]});
+    let person = token(&signing, &claims);
+    for good in [&first, &second, &person] {
+        world.client.with_key(good).get("/v1/runs").await.ok();
+    }
+    // One letter off: refused, and no more told of.
+    let mistyped = format!("{}A", &second[..second.len() - 1]);
+    world.client.with_key(&mistyped).get("/v1/runs").await;
+    let receiver = WebhookReceiver::start().await.expect("a receiver");
+    let hook = json!({"url": receiver.url(), "events": ["*"]});
+    let hook = world.client.post("/v1/webhooks", &hook).once("hook").await.is(201);
+    let signs = world.client.get("/v1/signing_secret").await.ok();
+    let turned = world.client.post("/v1/signing_secret/rotate", &json!({})).once("turned").await.ok();
+    // All of them are used: the provider's key for the model, the signing secrets for the tool and the webhook.
+    world.model.script("m", [ModelReply::calls([("look", json!({}))]), ModelReply::text("Done.")]);
+    world.start(&world.agent(&[world.read("look")])).await.ended().await.fits(&json!({"status": "finished"}));
+    receiver.first_of("run.finished").await;
+
+    let mut said = whole_database(&world).await;
+    said.push(("the log".to_owned(), world.server.log_from(0)));
+    let is_said = |what: &str, at: &str| said.iter().any(|(place, text)| place == at && text.contains(what));
+    let id = text(&made, "id");
+    assert!(is_said(id.trim_start_matches("key_"), "api_keys.key_id") && is_said(" TRACE ", "the log"));
+    let secrets = [
+        ("a key's first secret", first),
+        ("its second one", second),
+        ("a person's token", person),
+        ("the operator's key", world.server.operator_key().to_owned()),
+        ("the provider's key", world.provider_key().to_owned()),
+        ("the webhook's secret", text(&hook, "signing_secret")),
+        ("the signing secret", text(&signs, "signing_secret")),
+        ("the signing secret after it", text(&turned, "signing_secret")),
+    ];
+    for (name, secret) in secrets {
+        for spelling in spellings(&secret).iter().filter(|spelling| spelling.len() > 12) {
+            let found = said.iter().find(|(_, text)| text.contains(spelling.as_str()));
+            assert_eq!(found.map(|(place, _)| place), None, "{name}, as {spelling}");
+        }
+    }
 }

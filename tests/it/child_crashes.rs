@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::child_runs::{agent, agent_tool, child};
-use crate::harness::{Fits, Run, With, World};
+use crate::harness::{Fits, Run, With, World, until};
 
 /// A lock on something in the world's database, held until it is dropped.
 pub(crate) struct Held(PgConnection);
@@ -119,9 +119,7 @@ async fn after_the_caller_is_told_the_answer_waits_for_it() {
     world.model.release();
     below.when("its end", |run| run["status"] == "finished").await;
     let told = "SELECT told_at IS NOT NULL FROM children WHERE parent_run_id = $1";
-    while world.sql::<bool>(told, &run.id).await != Some(true) {
-        tokio::task::yield_now().await;
-    }
+    until("its end is told", async || world.sql::<bool>(told, &run.id).await == Some(true)).await;
     world.server.kill();
     claims.let_go().await;
     world.server.start_again().await;
@@ -188,9 +186,7 @@ async fn an_end_that_comes_with_a_cancel_is_known_and_no_effect_is_made_twice() 
     world.model.release();
     below.when("its end", |run| run["status"] == "failed").await;
     let told = "SELECT told_at IS NOT NULL FROM children WHERE parent_run_id = $1";
-    while world.sql::<bool>(told, &run.id).await != Some(true) {
-        tokio::task::yield_now().await;
-    }
+    until("its end is told", async || world.sql::<bool>(told, &run.id).await == Some(true)).await;
     claims.let_go().await;
     run.ended().await.fits(&json!({"status": "cancelled", "uncertain": []}));
     let entry = json!([{"status": "failed", "side_effect": "committed", "error_code": "BUDGET_EXHAUSTED"}]);

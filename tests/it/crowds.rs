@@ -10,7 +10,7 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
-use crate::harness::{Client, Server, World, client_tool};
+use crate::harness::{Client, Server, World, client_tool, until};
 use crate::raw::Raw;
 
 /// Whoever isn't kept out is answered within this; the machine may be busy with other tests.
@@ -80,9 +80,11 @@ async fn a_crowd_of_one_tenant_keeps_no_other_out() {
         let held = hold(&world, &world.tenant).await;
         let key = world.client.key().expect("a key").to_owned();
         let crowd = tokio::spawn(crowd(Arc::clone(&world.server), key, 1000));
-        while shed(&metrics(&world).await, "requests_of_one") == 0.0 {
+        until("some of the crowd are turned away", async || {
             is_served(&neighbour, 1).await;
-        }
+            shed(&metrics(&world).await, "requests_of_one") > 0.0
+        })
+        .await;
         is_served(&neighbour, 20).await;
         world.server.operator().get("/v1/tenants").await.is(200);
         for path in ["/healthz", "/readyz"] {
@@ -180,7 +182,7 @@ async fn large_answers_that_nobody_takes_are_few() {
     assert_eq!(neighbour.get(&theirs).await.is(200).as_str().map(str::len), Some(300 * 1024));
     is_served(&world.client, 3).await;
     open.clear();
-    while world.client.get(&own).await.status != 200 {}
+    until("there is room again", async || world.client.get(&own).await.status == 200).await;
 }
 
 #[tokio::test]
@@ -203,11 +205,7 @@ async fn a_tenant_has_its_part_of_the_streams() {
     // What was read as a list is no stream.
     world.client.get(&own).await.ok();
     streams.clear();
-    loop {
-        let answer = ask(&neighbour, "/v1/runs/run_00000000-0000-7000-8000-000000000000/events").await;
-        if answer.status == 404 {
-            break;
-        }
-    }
+    let nothing = "/v1/runs/run_00000000-0000-7000-8000-000000000000/events";
+    until("there is room again", async || ask(&neighbour, nothing).await.status == 404).await;
     drop(world.client.stream(&own, None).await);
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use answerable_testkit::ModelReply;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
-use crate::harness::{Fits, Run, With, World, seconds_from_now};
+use crate::harness::{Fits, Run, With, World, away_from_midnight, seconds_from_now, until};
 
 /// The tenant's quotas from here on.
 async fn limit(world: &World, quotas: Value) {
@@ -56,6 +55,7 @@ async fn started<'w>(world: &'w World, agent: &Value, n: usize) -> Option<Run<'w
 
 #[tokio::test]
 async fn no_more_tokens_are_used_over_two_servers_than_a_day_has() {
+    away_from_midnight().await;
     let world = World::alone().await;
     let other = world.server.beside().await;
     limit(&world, json!({"max_tokens_per_day": 900})).await;
@@ -83,6 +83,7 @@ async fn no_more_tokens_are_used_over_two_servers_than_a_day_has() {
 
 #[tokio::test]
 async fn no_more_money_is_spent_than_a_day_has() {
+    away_from_midnight().await;
     let world = World::alone().await;
     let other = world.server.beside().await;
     let prices = json!({"m": {"input_microusd_per_mtok": 1_000_000, "output_microusd_per_mtok": 4_000_000}});
@@ -108,6 +109,7 @@ async fn no_more_money_is_spent_than_a_day_has() {
 /// Who waits for others costs nothing, can be cancelled, and goes on when they are back.
 #[tokio::test]
 async fn what_others_may_take_is_waited_for() {
+    away_from_midnight().await;
     let world = World::shared().await;
     limit(&world, json!({"max_tokens_per_day": 400})).await;
     world.model.script("m", [ModelReply::text("First.").usage(10, 50).held(), ModelReply::text("Then.")]);
@@ -133,6 +135,7 @@ async fn what_others_may_take_is_waited_for() {
 /// A run that waits has its own limit of time.
 #[tokio::test]
 async fn nobody_waits_longer_than_the_run_may() {
+    away_from_midnight().await;
     let world = World::shared().await;
     limit(&world, json!({"max_tokens_per_day": 400})).await;
     world.model.script("m", [ModelReply::text("First.").held()]);
@@ -147,6 +150,7 @@ async fn nobody_waits_longer_than_the_run_may() {
 
 #[tokio::test]
 async fn a_run_that_used_up_the_day_is_continued_on_the_next() {
+    away_from_midnight().await;
     let world = World::alone().await;
     limit(&world, json!({"max_tokens_per_day": 150})).await;
     let calls = ModelReply::calls([("look", json!({}))]).usage(60, 30);
@@ -170,6 +174,7 @@ async fn a_run_that_used_up_the_day_is_continued_on_the_next() {
 
 #[tokio::test]
 async fn a_day_that_is_used_up_takes_no_more_runs() {
+    away_from_midnight().await;
     let world = World::shared().await;
     limit(&world, json!({"max_tokens_per_day": 60})).await;
     world.model.script("m", [ModelReply::text("Done.").usage(40, 20)]);
@@ -183,6 +188,7 @@ async fn a_day_that_is_used_up_takes_no_more_runs() {
 /// What a server held when it died holds nobody else up.
 #[tokio::test]
 async fn a_server_that_dies_takes_no_allowance_along() {
+    away_from_midnight().await;
     let world = World::alone().await;
     limit(&world, json!({"max_tokens_per_day": 400})).await;
     world.model.script("m", [ModelReply::text("Lost.").held(), ModelReply::text("Done.")]);
@@ -196,6 +202,7 @@ async fn a_server_that_dies_takes_no_allowance_along() {
 
 #[tokio::test]
 async fn a_hundred_who_want_the_last_places_of_a_queue_get_just_those() {
+    away_from_midnight().await;
     let world = World::shared().await;
     limit(&world, json!({"max_queued_runs": 7})).await;
     let wanted = wanted(&world.agent(&[])).with(json!({"not_before": seconds_from_now(3600.0)}));
@@ -206,7 +213,5 @@ async fn a_hundred_who_want_the_last_places_of_a_queue_get_just_those() {
     for answer in made {
         world.run(&answer.is(201)).cancel().await;
     }
-    while quota(&world, "max_queued_runs").await["used"] != 0 {
-        sleep(Duration::from_millis(20)).await;
-    }
+    until("nothing is queued", async || quota(&world, "max_queued_runs").await["used"] == 0).await;
 }

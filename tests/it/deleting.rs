@@ -3,7 +3,7 @@
 use answerable_testkit::{ModelReply, ToolAnswer};
 use serde_json::{Value, json};
 
-use crate::harness::{Fits, Run, With, World, client_tool};
+use crate::harness::{Fits, Run, With, World, client_tool, until};
 
 async fn delete(run: &Run<'_>) {
     run.world().client.delete(&run.path("")).await.is(204);
@@ -155,9 +155,8 @@ async fn calls_that_are_still_out_are_waited_for() {
     refused.refused(409, "conflict");
     world.tools.release("pay");
     run.ended().await;
-    while world.sql::<i64>("SELECT count(*) FROM run_queue WHERE run_id = $1", &run.id).await != Some(0) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let queued = "SELECT count(*) FROM run_queue WHERE run_id = $1";
+    until("it has left the queue", async || world.sql::<i64>(queued, &run.id).await == Some(0)).await;
     delete(&run).await;
 }
 

@@ -6,7 +6,7 @@ use answerable_testkit::{ModelReply, ToolAnswer};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::harness::{Fits, Run, With, World};
+use crate::harness::{Fits, Run, With, World, until};
 
 /// The model asks for the tool once in each of `runs` runs.
 fn asks(world: &World, tool: &str, runs: usize) {
@@ -27,9 +27,7 @@ async fn start<'w>(world: &'w World, tool: &Value, run: usize) -> Run<'w> {
 /// A run whose call waits for its turn, for certain.
 async fn in_line(world: &World, run: &Run<'_>) {
     let line = "SELECT count(*) > 0 FROM tool_places WHERE run_id = $1 AND left_at IS NULL";
-    while world.sql::<bool>(line, &run.id).await != Some(true) {
-        sleep(Duration::from_millis(10)).await;
-    }
+    until("the call waits", async || world.sql::<bool>(line, &run.id).await == Some(true)).await;
 }
 
 #[tokio::test]

@@ -82,6 +82,8 @@ mod keys;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod link_floods;
+#[cfg(test)]
 mod link_pages;
 #[cfg(test)]
 mod logs;
@@ -138,6 +140,8 @@ mod secret_keys;
 mod secrets;
 #[cfg(test)]
 mod span_export;
+#[cfg(test)]
+mod stalled;
 #[cfg(test)]
 mod standing;
 #[cfg(test)]

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use tokio::time::sleep;
 
-use crate::harness::{World, seconds_from_now};
+use crate::harness::{World, seconds_from_now, until};
 use crate::raw::Raw;
 
 const STREAMS: usize = 1000;
 /// Opened at a time.
 const AT_ONCE: usize = 100;
+/// Bytes of memory that one may cost.
+const MEMORY: u64 = 128 * 1024;
 
 /// Connections to the database in use, as the server tells.
 async fn connections(world: &World) -> usize {
@@ -25,8 +25,6 @@ async fn connections(world: &World) -> usize {
 
 #[tokio::test]
 async fn a_thousand_streams_are_open_and_all_hear_the_end() {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("it may be raised");
     let world = World::alone().await;
     let later = seconds_from_now(3600.0);
     let body = json!({"agent": world.agent(&[]), "input": "go", "not_before": later});
@@ -43,14 +41,17 @@ async fn a_thousand_streams_are_open_and_all_hear_the_end() {
         assert!(begun.starts_with("HTTP/1.1 200") && begun.contains("event: run.queued"), "{begun}");
         raw
     };
-    let mut streams = Vec::new();
+    // What the first ones need is there for all.
+    let mut streams = futures::future::join_all((0..AT_ONCE).map(|_| open())).await;
+    let before = world.server.memory();
     while streams.len() < STREAMS {
         streams.extend(futures::future::join_all((0..AT_ONCE).map(|_| open())).await);
     }
     // Now and then one looks whether something happened.
-    while connections(&world).await > 2 {
-        sleep(Duration::from_millis(20)).await;
-    }
+    until("nothing holds a connection to the database", async || connections(&world).await <= 2).await;
+    let (after, many) = (world.server.memory(), u64::try_from(STREAMS - AT_ONCE).expect("a number"));
+    let each = after.saturating_sub(before) / many;
+    assert!(each < MEMORY, "a stream costs {each} bytes: {before} before, {after} after");
     let began = Instant::now();
     for _ in 0..20 {
         world.client.get("/v1/threads").await.ok();

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use sqlx::{Connection, PgConnection};
 use tokio::time::sleep;
 
-use crate::harness::{Client, Fits, Run, Server, With, World, rules};
+use crate::harness::{Client, Fits, Run, Server, With, World, rules, until};
 
 /// A state of version 4 with everything in it that there was.
 const VERSION_4: &str = include_str!("../../crates/core/src/run/samples/state_v4.json");
@@ -259,9 +259,7 @@ async fn an_upgrade_while_people_are_asked() {
         approve(&world.client, &decision(&run, 1).await).await;
         // The decision is taken in before the server of then ends.
         let taken = "SELECT count(*) = 0 FROM inbox WHERE run_id = $1";
-        while world.sql::<bool>(taken, &run.id).await != Some(true) {
-            sleep(Duration::from_millis(10)).await;
-        }
+        until("it is taken in", async || world.sql::<bool>(taken, &run.id).await == Some(true)).await;
         world.server.stop().await;
         make_old(&world, &run).await;
         world.server.start_again().await;

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::harness::{Answer, Client, EventStream, Fits, Run, Server, World};
+use crate::harness::{Answer, Client, EventStream, Fits, Run, Server, World, until};
 
 /// What "within seconds" may be, on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(15);
@@ -81,11 +81,8 @@ impl Two {
 
     /// Returns when the key was let in somewhere.
     async fn used(&self, key: &str) {
-        let (path, deadline) = (self.key_path(key), Instant::now() + SOON);
-        while self.world.server.operator().get(&path).await.ok()["last_used_at"].is_null() {
-            assert!(Instant::now() < deadline, "the key was not used");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let (operator, path) = (self.world.server.operator(), self.key_path(key));
+        until("the key is used", async || !operator.get(&path).await.ok()["last_used_at"].is_null()).await;
     }
 
     async fn execute(&self, statement: &'static str, id: &str) {
@@ -255,9 +252,7 @@ async fn a_body_that_comes_late_does_nothing_with_a_key_that_is_gone() {
         let body = json!({"metadata": {"from": "slowly"}}).to_string();
         let secret = made["secret"].as_str().expect("a secret");
         let (mut line, rest) = half_sent(world.server.url(), secret, &body).await;
-        while operator.get(&path).await.ok()["last_used_at"].is_null() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until("the key is used", async || !operator.get(&path).await.ok()["last_used_at"].is_null()).await;
         if is_revoked {
             operator.delete(&path).await.is(204);
         }
@@ -293,12 +288,12 @@ async fn made_up_keys_are_looked_up_few_at_a_time() {
     let flood: Vec<_> = (0..100).map(|_| asked(world.client.with_key(&made_up()))).collect();
     // Who is known is served meanwhile.
     world.client.get("/v1/runs").await.ok();
-    let mut answers = futures::future::join_all(flood);
-    let early = tokio::time::timeout(Duration::from_millis(1500), &mut answers).await;
-    assert!(early.is_err(), "a few wait for the database");
+    let answered = || flood.iter().filter(|asked| asked.is_finished()).count();
+    until("most are turned away", async || answered() >= 90).await;
+    assert!(answered() < 100, "a few wait for the database");
     held.rollback().await.expect("let go");
-    let answers: Vec<(u16, bool)> =
-        answers.await.into_iter().map(|answer| answer.expect("an answer")).collect();
+    let answers = futures::future::join_all(flood).await.into_iter();
+    let answers: Vec<(u16, bool)> = answers.map(|answer| answer.expect("an answer")).collect();
     let refused = answers.iter().filter(|answer| **answer == (503, true)).count();
     let unknown = answers.iter().filter(|answer| answer.0 == 401).count();
     assert!(refused >= 90 && unknown >= 1 && refused + unknown == 100, "{answers:?}");

@@ -78,6 +78,24 @@ async fn all_rests_and_all_goes_on_by_itself() {
 }
 
 #[tokio::test]
+async fn of_several_calls_the_next_waits() {
+    let world = World::alone().await;
+    world.tools.script("pay", [ToolAnswer::text("paid").held()]);
+    let calls = (1..=3).map(|amount| ("pay", json!({"amount": amount})));
+    world.model.script("m", [ModelReply::calls(calls), ModelReply::text("Paid.")]);
+    let run = world.start(&world.agent(&[world.write("pay")])).await;
+    world.tools.reached("pay", 1).await;
+    suspend(&world, &world.tenant, true).await;
+    holds(&world, TOLD, &run).await;
+    world.tools.release("pay");
+    holds(&world, RESTS, &run).await;
+    assert_eq!(world.tools.effects("pay"), 1);
+    suspend(&world, &world.tenant, false).await;
+    run.ended().await.fits(&json!({"status": "finished", "final_answer": "Paid.", "attempt": 1}));
+    assert_eq!(world.tools.effects("pay"), 3);
+}
+
+#[tokio::test]
 async fn what_happened_waits_to_be_told() {
     let world = World::alone().await;
     let receiver = WebhookReceiver::start().await.expect("a receiver");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use answerable_testkit::{ModelReply, ToolAnswer};
 use serde_json::json;
 
-use crate::harness::{Fits, With, World};
+use crate::harness::{Fits, With, World, until};
 
 #[tokio::test]
 async fn a_live_server_takes_over_what_a_dead_one_had() {
@@ -55,9 +55,7 @@ async fn a_server_that_is_told_to_stop_fails_nobody() {
     let run = world.start(&world.agent(&[world.write("pay")])).await;
     let slow = world.start(&world.agent(&[]).with(json!({"model": {"model": "slow"}}))).await;
     world.tools.reached("pay", 1).await;
-    while world.model.requests_for("slow").is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("the second one asks", async || !world.model.requests_for("slow").is_empty()).await;
     world.server.stop().await;
     world.server.start_again().await;
     run.ended().await.fits(&json!({"status": "finished", "uncertain": [], "attempt": 1}));
@@ -77,13 +75,10 @@ async fn a_draining_server_takes_no_new_work_and_still_answers() {
     let looking = async {
         world.server.stranger();
         let client = &world.client;
-        loop {
-            let ready = client.get("/readyz").try_send().await.map(|answer| answer.status);
-            if ready.as_ref().ok() == Some(&503) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("it says that it stops", async || {
+            client.get("/readyz").try_send().await.is_ok_and(|answer| answer.status == 503)
+        })
+        .await;
         let body = json!({"agent": world.agent(&[]), "input": "go"});
         client.post("/v1/runs", &body).await.refused(503, "unavailable");
         run.now().await.fits(&json!({"status": "running"}));

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Fits, Run, With, World, client_tool};
+use crate::harness::{Client, Fits, Run, SOON, With, World, client_tool};
 
 const SECRETS: [&str; 4] = ["canary-secret-1", "canary-header-2", "canary-token-3", "canary-literal-4"];
 
@@ -147,30 +147,65 @@ async fn the_operator_takes_the_same_and_both_are_recorded() {
     run.cancel().await;
 }
 
+/// An export that has begun and is larger than all buffers on the way: nothing goes on until more of it is taken.
+struct Begun {
+    response: reqwest::Response,
+    text: Vec<u8>,
+}
+
+impl Begun {
+    async fn with(world: &World, client: &Client) -> Self {
+        let thread = client.post("/v1/threads", &json!({})).await.is(201);
+        let workspace = thread["workspace_id"].as_str().expect("an id");
+        for number in 0..10 {
+            let content = format!("{number:08}").repeat(400_000);
+            put_file(client, workspace, &format!("{number}.txt"), &content).await;
+        }
+        let url = format!("{}/v1/export", world.server.url());
+        let request = reqwest::Client::new().get(url).bearer_auth(client.key().expect("a key"));
+        let mut response = request.send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        let text = response.chunk().await.expect("a beginning").expect("some of it").to_vec();
+        Self { response, text }
+    }
+
+    /// Returns when it has ended, in a way that nobody takes for whole.
+    async fn breaks_off(mut self) {
+        let rest = async {
+            loop {
+                match self.response.chunk().await {
+                    Ok(Some(chunk)) => self.text.extend_from_slice(&chunk),
+                    ended => break ended,
+                }
+            }
+        };
+        let ended = tokio::time::timeout(SOON, rest).await.expect("it ends");
+        assert!(ended.is_err(), "it looks whole");
+        assert!(!String::from_utf8_lossy(&self.text).contains("\"kind\":\"end\""));
+    }
+}
+
 #[tokio::test]
 async fn an_export_of_a_tenant_that_goes_is_cut() {
     let world = World::shared().await;
     let (tenant, client) = world.neighbour(&json!({})).await;
-    let thread = client.post("/v1/threads", &json!({})).await.is(201);
-    let workspace = thread["workspace_id"].as_str().expect("an id");
-    // More than all buffers on the way take.
-    for number in 0..10 {
-        put_file(&client, workspace, &format!("{number}.txt"), &format!("{number:08}").repeat(400_000)).await;
-    }
-    let url = format!("{}/v1/export", world.server.url());
-    let request = reqwest::Client::new().get(url).bearer_auth(client.key().expect("a key"));
-    let mut response = request.send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let mut text = response.chunk().await.expect("a beginning").expect("some of it").to_vec();
+    let begun = Begun::with(&world, &client).await;
     world.server.operator().delete(&format!("/v1/tenants/{tenant}")).await.is(204);
-    let ended = loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) => text.extend_from_slice(&chunk),
-            ended => break ended,
-        }
-    };
-    assert!(ended.is_err(), "it looks whole");
-    assert!(!String::from_utf8_lossy(&text).contains("\"kind\":\"end\""));
+    begun.breaks_off().await;
+}
+
+#[tokio::test]
+async fn an_export_ends_with_the_key_that_asked_for_it() {
+    let world = World::shared().await;
+    let (operator, keys) = (world.server.operator(), format!("/v1/tenants/{}/keys", world.tenant));
+    let made = operator.post(&keys, &json!({"name": "k", "scopes": ["admin"]})).await.is(201);
+    let client = world.client.with_key(made["secret"].as_str().expect("a secret"));
+    let begun = Begun::with(&world, &client).await;
+    operator.delete(&format!("{keys}/{}", made["id"].as_str().expect("an id"))).await.is(204);
+    client.get("/v1/export").await.refused(401, "unauthorized");
+    begun.breaks_off().await;
+    // The tenant is as it was.
+    world.client.get("/v1/export").await.ok();
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use self::book::{Book, id};
 use super::{done_after, entries, last};
-use crate::harness::{Fits, Run, With, World, client_tool, rules};
+use crate::harness::{Fits, Run, With, World, client_tool, rules, until};
 
 #[tokio::test]
 async fn every_operation_leaves_the_entries_that_the_document_says() {
@@ -272,10 +272,8 @@ async fn operators(book: &mut Book<'_>) {
         let change = operator.patch(&path, &json!({"suspended": suspended}));
         book.of_operator(&format!("PATCH {of}"), change, action).await;
     }
-    while book.world.client.get("/v1/audit").await.status == 403 {
-        // Its keys are good again within seconds.
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let client = &book.world.client;
+    until("its keys are good again", async || client.get("/v1/audit").await.status != 403).await;
     book.skip().await;
     book.act(&format!("PATCH {of}"), operator.patch(&path, &json!({"name": "renamed"})), &[]).await;
     book.of_operator(

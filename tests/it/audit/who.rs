@@ -6,7 +6,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::{entries, entries_after};
-use crate::harness::{Fits, With, World};
+use crate::harness::{Fits, With, World, until};
 
 #[tokio::test]
 async fn an_entry_names_key_user_and_place() {
@@ -153,9 +153,10 @@ async fn a_request_whose_tenant_goes_while_it_waits_is_nobodys() {
     let agent = world.agent(&[]);
     let deletion = async {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut look).await.expect("a count") < 2 {
-            tokio::task::yield_now().await;
-        }
+        until("both wait", async || {
+            sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut look).await.expect("a count") >= 2
+        })
+        .await;
         let delete = sqlx::query("DELETE FROM tenants WHERE tenant_id = $1").bind(tenant);
         delete.execute(&mut *deleting).await.expect("deleted");
         deleting.commit().await.expect("committed");

@@ -17,6 +17,7 @@ mod run;
 mod server;
 mod stream;
 pub(crate) mod traces;
+mod until;
 mod world;
 
 pub(crate) use agent::{With, agent, client_tool, rules};
@@ -28,4 +29,5 @@ pub(crate) use process::Process;
 pub(crate) use run::{Run, is_terminal};
 pub(crate) use server::Server;
 pub(crate) use stream::{EventStream, StreamEvent};
+pub(crate) use until::{SOON, away_from_midnight, until};
 pub(crate) use world::{World, seconds_from_now};

@@ -32,6 +32,14 @@ impl Process {
         self.child.try_wait().ok().flatten()
     }
 
+    /// Bytes of memory that it has in use, as the kernel tells.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of KiB");
+        kib * 1024
+    }
+
     /// SIGKILL; returns when it is gone.
     pub(crate) fn kill(&mut self) {
         // Fails where it has ended already, which is as good.

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::binary::binary;
 use super::client::Client;
 use super::process::Process;
+use super::until::many_files;
 
 /// The lease of all servers in these tests; a run is taken over so long after its server's death.
 pub(crate) const LEASE: Duration = Duration::from_millis(1500);
@@ -88,6 +89,8 @@ impl Server {
     }
 
     fn of(program: PathBuf, settings: Vec<(String, String)>, operator_key: String) -> Self {
+        // Some tests open more connections to it than a process usually may.
+        many_files();
         let log = tempfile::tempfile().expect("a file for the log");
         let url = format!("http://127.0.0.1:{}", free_port());
         let server = Self { url, program, settings, operator_key, process: Mutex::new(None), log };
@@ -178,6 +181,11 @@ impl Server {
         self.start_again().await;
     }
 
+    /// Bytes of memory that the running server has in use.
+    pub(crate) fn memory(&self) -> u64 {
+        self.process().as_ref().expect("a running server").memory()
+    }
+
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -188,12 +196,17 @@ impl Server {
 
     /// A client with the operator's key.
     pub(crate) fn operator(&self) -> Client {
-        Client::new(&self.url, Some(&self.operator_key))
+        self.client(Some(&self.operator_key))
     }
 
     /// A client without a key.
     pub(crate) fn stranger(&self) -> Client {
-        Client::new(&self.url, None)
+        self.client(None)
+    }
+
+    fn client(&self, key: Option<&str>) -> Client {
+        let client = Client::new(&self.url, key);
+        if self.program == binary() { client } else { client.of_another_version() }
     }
 
     /// Where the log ends now.

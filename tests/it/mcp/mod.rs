@@ -19,6 +19,11 @@ impl Mcp {
         Self(ScriptedMcp::start().await.expect("a port"))
     }
 
+    /// Where a server of this name is.
+    pub(crate) fn url(&self, name: &str) -> String {
+        self.0.url(name)
+    }
+
     /// A server that the world's tenant knows under this name, with tools of these names.
     pub(crate) async fn server(&self, world: &World, name: &str, tools: &[&str]) -> Arc<McpServer> {
         let body = json!({"url": self.0.url(name), "headers": {"authorization": "Bearer sk-canary"}});

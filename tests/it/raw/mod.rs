@@ -57,6 +57,14 @@ impl Raw {
         text
     }
 
+    /// What comes next; nothing at the end.
+    pub(crate) async fn next(&mut self) -> Vec<u8> {
+        let mut piece = vec![0; 64 * 1024];
+        let read = timeout(PATIENCE, self.0.read(&mut piece)).await.expect("bytes or the end");
+        piece.truncate(read.unwrap_or(0));
+        piece
+    }
+
     /// All that comes until the server ends the connection.
     pub(crate) async fn rest(mut self) -> String {
         self.until("\u{0}no answer has this").await

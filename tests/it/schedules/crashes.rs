@@ -1,14 +1,12 @@
 //! One run for each due time, however many servers there are and whenever they die.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use serde_json::json;
 use sqlx::PgConnection;
-use tokio::time::sleep;
 
 use super::{answers, database, fired, firings, made, path};
-use crate::harness::{Client, Fits, World};
+use crate::harness::{Client, Fits, World, until};
 
 async fn count(database: &mut PgConnection, of: &'static str) -> i64 {
     sqlx::query_scalar(of).fetch_one(database).await.expect("a count")
@@ -64,9 +62,7 @@ async fn several_servers_and_one_that_dies_start_each_run_once() {
     let others = [world.server.beside().await, world.server.beside().await];
     let schedules = many_due(&world, 120).await;
     let mut database = database(&world).await;
-    while count(&mut database, FIRINGS).await < 10 {
-        sleep(Duration::from_millis(2)).await;
-    }
+    until("ten have been started", async || count(&mut database, FIRINGS).await >= 10).await;
     world.server.kill();
     assert!(count(&mut database, FIRINGS).await < 120, "it died too late to prove anything");
     each_has_one_run(&world.client.at(others[0].url()), &world, &schedules).await;
@@ -78,9 +74,7 @@ async fn a_server_that_stops_leaves_what_it_had_begun() {
     answers(&world).await;
     let schedules = many_due(&world, 120).await;
     let mut database = database(&world).await;
-    while count(&mut database, FIRINGS).await < 10 {
-        sleep(Duration::from_millis(2)).await;
-    }
+    until("ten have been started", async || count(&mut database, FIRINGS).await >= 10).await;
     world.server.stop().await;
     let stopped = count(&mut database, FIRINGS).await;
     assert!(stopped < 120, "it stopped too late to prove anything");

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{body, made, path, time};
-use crate::harness::{Fits, World};
+use crate::harness::{Fits, With, World};
 
 #[tokio::test]
 async fn a_schedule_is_kept_shown_listed_and_deleted() {
@@ -44,6 +44,38 @@ async fn a_schedule_is_kept_shown_listed_and_deleted() {
     }
     let change = world.client.patch(&path(id), &json!({"paused": true}));
     change.await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_credential_that_is_written_into_its_agent_is_not_shown() {
+    let world = World::shared().await;
+    let headers = json!({"authorization": "Bearer sk-live-7", "x-key": "{{secret.shop}}"});
+    world.client.put("/v1/secrets/shop", &json!({"value": "canary"})).await.ok();
+    let agent = world.agent(&[world.read("look").with(json!({"http": {"headers": headers}}))]);
+    let wanted = body(&world, json!({"run": {"agent": agent}}));
+    let make = || world.client.post("/v1/schedules", &wanted).once("hidden");
+    let made = make().await;
+    let id = made.body["id"].as_str().expect("an id").to_owned();
+    let answers = [
+        made,
+        make().await,
+        world.client.get(&path(&id)).await,
+        world.client.get("/v1/schedules").await,
+        world.client.patch(&path(&id), &json!({"name": "renamed"})).await,
+        world.client.get("/v1/export").await,
+    ];
+    for answer in answers {
+        assert!(
+            answer.text.contains("[redacted]") && answer.text.contains("{{secret.shop}}"),
+            "{}",
+            answer.text
+        );
+        assert!(!answer.text.contains("sk-live"), "{}", answer.text);
+    }
+    // What was shown is no credential.
+    let sent_back = world.client.get(&path(&id)).await.ok();
+    let change = world.client.patch(&path(&id), &json!({"run": sent_back["run"]})).await;
+    change.refused_at("/run/agent/tools/0/http/headers/authorization");
 }
 
 #[tokio::test]

@@ -4,5 +4,6 @@ mod doors;
 mod gone;
 mod ids;
 mod links;
+mod namesakes;
 mod operations;
 mod owner;

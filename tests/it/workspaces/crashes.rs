@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{put, read, tool, workspace};
 use crate::child_crashes::Held;
-use crate::harness::{Fits, Run, World};
+use crate::harness::{Fits, Run, World, until};
 
 /// A run that wrote a file and is about to edit it, on a server that dies in the gap.
 async fn died_in_the_gap(world: &World) -> Run<'_> {
@@ -26,15 +26,11 @@ async fn died_in_the_gap(world: &World) -> Run<'_> {
     let state = Held::state(&run).await;
     files.let_go().await;
     let written = "SELECT count(*) FROM workspace_calls WHERE run_id = $1";
-    while world.sql::<i64>(written, &run.id).await != Some(2) {
-        tokio::task::yield_now().await;
-    }
+    until("the file is written", async || world.sql::<i64>(written, &run.id).await == Some(2)).await;
     // The outcome's commit is on its way already, and would be made without the server: it ends with it.
     let waits = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock' AND $1::uuid IS NOT NULL";
-    while world.sql::<i64>(waits, &run.id).await == Some(0) {
-        tokio::task::yield_now().await;
-    }
+    until("the commit waits", async || world.sql::<i64>(waits, &run.id).await != Some(0)).await;
     world.server.kill();
     let ended = "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock' AND $1::uuid IS NOT NULL";

@@ -13,6 +13,16 @@ pub(super) fn id(value: &Value) -> String {
     value["id"].as_str().unwrap_or_else(|| panic!("{value} has no id")).to_owned()
 }
 
+/// Whether some id is not as the API shows it: without the word for what it is of.
+fn has_bare_id(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.parse::<uuid::Uuid>().is_ok(),
+        Value::Array(items) => items.iter().any(has_bare_id),
+        Value::Object(fields) => fields.values().any(has_bare_id),
+        _ => false,
+    }
+}
+
 /// A tenant's operations, and what they leave in its record.
 pub(super) struct Book<'w> {
     pub(super) world: &'w World,
@@ -49,6 +59,7 @@ impl<'w> Book<'w> {
             assert_eq!(entry["from"]["address"], address, "{operation}");
             let kind = if is_operators { "operator" } else { "key" };
             assert_eq!(entry["actor"]["kind"], kind, "{operation}");
+            assert!(!has_bare_id(&entry["detail"]), "{operation}: an id that nothing else shows so: {entry}");
             self.note(operation, action);
         }
         self.left.entry(operation.to_owned()).or_default();

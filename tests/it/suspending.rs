@@ -80,7 +80,7 @@ async fn all_rests_and_all_goes_on_by_itself() {
 #[tokio::test]
 async fn of_several_calls_the_next_waits() {
     let world = World::alone().await;
-    world.tools.script("pay", [ToolAnswer::text("paid").held()]);
+    world.tools.script("pay", [ToolAnswer::text("paid").held(), ToolAnswer::text("paid")]);
     let calls = (1..=3).map(|amount| ("pay", json!({"amount": amount})));
     world.model.script("m", [ModelReply::calls(calls), ModelReply::text("Paid.")]);
     let run = world.start(&world.agent(&[world.write("pay")])).await;
@@ -93,6 +93,24 @@ async fn of_several_calls_the_next_waits() {
     suspend(&world, &world.tenant, false).await;
     run.ended().await.fits(&json!({"status": "finished", "final_answer": "Paid.", "attempt": 1}));
     assert_eq!(world.tools.effects("pay"), 3);
+}
+
+#[tokio::test]
+async fn a_run_goes_on_where_it_is_when_its_tenant_is_resumed() {
+    let world = World::alone().await;
+    world.tools.script("look", [ToolAnswer::text("seen").held()]);
+    world.model.script("m", [ModelReply::calls([("look", json!({})), ("pay", json!({"amount": 1}))])]);
+    let agent = world.agent(&[world.read("look"), world.write("pay")]);
+    let agent = agent.with(json!({"budgets": {"timeout_ms": 8_000}}));
+    let run = world.start(&agent).await;
+    world.tools.reached("look", 1).await;
+    suspend(&world, &world.tenant, true).await;
+    holds(&world, TOLD, &run).await;
+    suspend(&world, &world.tenant, false).await;
+    // A call is out all the time, and still its limits hold again.
+    run.ended().await.fits(&json!({"status": "failed", "stop_reason": "timeout", "attempt": 1}));
+    assert_eq!(world.tools.effects("pay"), 0);
+    world.tools.release("look");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use answerable_core::Millis;
 use answerable_core::run::{Event, next_due};
 use answerable_ports::{Claimed, StoreError, Wake};
+use tokio::sync::watch;
 
 use crate::commit::Settled;
 use crate::env::Env;
@@ -91,14 +92,18 @@ async fn take_up(
         return patiently(|| env.store.settle_ended(claimed.lease)).await.map(|()| Driven::Done);
     }
     let mut session = Session::take_up(env, hold, claimed, loaded).await?;
-    let may_start = !session.causes.is_empty() && !hold.rest.is_cancelled();
-    if session.state.status == answerable_core::run::Status::Queued && !may_start {
+    let mut rests = hold.rests.subscribe();
+    let nothing_came = session.causes.is_empty();
+    if session.state.status == answerable_core::run::Status::Queued && (nothing_came || *rests.borrow()) {
+        if !nothing_came {
+            // It stays as urgent as it is.
+            session.known_inbox = 0;
+        }
         return hand_back(&session, Wake::At(env.now() + NOT_YET)).await;
     }
     loop {
-        if hold.rest.is_cancelled() {
-            session.suspend();
-        }
+        let suspended = *rests.borrow_and_update();
+        session.suspended(suspended);
         match session.settle(flight.writes_out()).await {
             Settled::GoesOn => flight.written(),
             Settled::Released => return Ok(Driven::Done),
@@ -112,13 +117,13 @@ async fn take_up(
             let wake = next_due(&session.state).map_or(Wake::OnInbox, Wake::At);
             return hand_back(&session, wake).await;
         }
-        let resting = env.drain.is_cancelled() || hold.rest.is_cancelled();
+        let resting = env.drain.is_cancelled() || suspended;
         flight.launch(&session, resting);
         if resting && flight.is_empty() {
             return hand_back(&session, Wake::Now).await;
         }
         drop(start.take());
-        if !wait(env, &mut session, flight, &inbox).await {
+        if !wait(env, &mut session, flight, &inbox, &mut rests).await {
             return stop_hard(env, &session, flight).await;
         }
     }
@@ -134,6 +139,7 @@ async fn wait(
     session: &mut Session,
     flight: &mut Flight,
     inbox: &answerable_ports::OwnedInbox,
+    rests: &mut watch::Receiver<bool>,
 ) -> bool {
     // Nothing fires in a run of a suspended tenant.
     let due = if session.state.suspended { None } else { next_due(&session.state) };
@@ -151,7 +157,7 @@ async fn wait(
             session.causes.push(Event::TimerFired { at }.into());
         }
         () = env.drain.cancelled(), if !env.drain.is_cancelled() => {}
-        () = session.hold.rest.cancelled(), if !session.hold.rest.is_cancelled() => {}
+        Ok(()) = rests.changed() => {}
         () = env.drained.cancelled() => return false,
     }
     true

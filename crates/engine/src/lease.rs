@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use answerable_faults::{self as faults, Guard};
 use answerable_ports::Lease;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -35,8 +35,8 @@ pub(crate) struct Leases {
 pub(crate) struct Hold {
     /// Cancelled when the lease is lost.
     pub(crate) lost: CancellationToken,
-    /// Cancelled when nothing more may be begun here: the run's tenant is suspended.
-    pub(crate) rest: CancellationToken,
+    /// Whether the run's tenant is suspended, by the last renewal: nothing more may be begun here then.
+    pub(crate) rests: watch::Sender<bool>,
     /// When its claim was asked for.
     pub(crate) claimed: Instant,
     /// It is good for its span from then on: when the claim or the last renewal was asked for, not when it was heard.
@@ -89,10 +89,10 @@ impl Leases {
         }
     }
 
-    /// Has the run handed back as soon as nothing of it is out.
-    fn rest(&self, lease: &Lease) {
+    /// Whether the run is to be handed back as soon as nothing of it is out.
+    fn rests(&self, lease: &Lease, rests: bool) {
         if let Some(hold) = self.lock().get(lease) {
-            hold.rest.cancel();
+            hold.rests.send_if_modified(|before| std::mem::replace(before, rests) != rests);
         }
     }
 
@@ -143,7 +143,7 @@ impl Hold {
 pub(crate) fn hold(env: &Arc<Env>, lease: Lease, asked: Instant) -> Held {
     let hold = Arc::new(Hold {
         lost: CancellationToken::new(),
-        rest: CancellationToken::new(),
+        rests: watch::Sender::new(false),
         claimed: asked,
         since: Mutex::new(asked),
         fresh_for: env.leases.fresh_for(),
@@ -193,9 +193,11 @@ async fn renew(env: &Env, leases: &[Lease]) {
     let renewal = env.store.renew(env.config.server, leases, span);
     match tokio::time::timeout(patience, renewal).await {
         Ok(Ok(renewal)) => {
-            renewal.renewed.iter().for_each(|lease| env.leases.renewed(lease, began));
+            for lease in &renewal.renewed {
+                env.leases.renewed(lease, began);
+                env.leases.rests(lease, renewal.suspended.contains(lease));
+            }
             renewal.lost.iter().for_each(|lease| env.leases.lose(lease));
-            renewal.suspended.iter().for_each(|lease| env.leases.rest(lease));
         }
         Ok(Err(error)) => tracing::warn!(%error, leases = leases.len(), "leases could not be renewed"),
         Err(_) => tracing::warn!(leases = leases.len(), "renewing leases takes too long"),
@@ -212,8 +214,9 @@ mod tests {
     async fn nothing_leaves_while_the_lease_may_be_anothers() {
         let fresh_for = Duration::from_secs(60);
         let long_ago = Instant::now().checked_sub(fresh_for).expect("a machine that runs for a minute");
-        let (lost, rest, since) = (CancellationToken::new(), CancellationToken::new(), Mutex::new(long_ago));
-        let hold = Hold { lost, rest, claimed: long_ago, since, fresh_for };
+        let (lost, rests, since) =
+            (CancellationToken::new(), watch::Sender::new(false), Mutex::new(long_ago));
+        let hold = Hold { lost, rests, claimed: long_ago, since, fresh_for };
         assert!(hold.sure().now_or_never().is_none(), "it stood still for a minute");
         *hold.since.lock().expect("no panic") = Instant::now();
         assert!(hold.sure().now_or_never().is_some(), "it was renewed");
@@ -233,7 +236,7 @@ mod tests {
         for (epoch, since) in [(1, long_ago), (2, Instant::now())] {
             let hold = Hold {
                 lost: CancellationToken::new(),
-                rest: CancellationToken::new(),
+                rests: watch::Sender::new(false),
                 claimed: since,
                 since: Mutex::new(since),
                 fresh_for: leases.fresh_for(),

@@ -138,8 +138,9 @@ impl Session {
         let verdicts = self.verdicts(&gate, &effort, last);
         if !verdicts.is_empty() && !cancel_comes_first(&mut causes) {
             // The time of a rest doesn't count, also where the run waits for people from now on.
-            let rested =
-                causes.iter().take_while(|cause| matches!(cause.event, Event::Rested { .. })).count();
+            let rests =
+                |cause: &&Cause| matches!(cause.event, Event::Rested { .. } | Event::Suspended { .. });
+            let rested = causes.iter().take_while(rests).count();
             causes.insert(rested, Event::RulesChanged { at: first, verdicts }.into());
         }
         self.causes = causes;

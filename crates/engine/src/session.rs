@@ -85,6 +85,8 @@ pub(crate) struct Session {
     pub(crate) causes: Vec<Cause>,
     /// Artifacts of the run that are committed, once somebody had to know.
     pub(crate) kept: Option<ArtifactsKept>,
+    /// Since when this server knows that its tenant is suspended.
+    suspended_since: Option<Millis>,
     /// The provider as it was when the open step's context was built.
     pub(crate) target: Option<ModelTarget>,
     /// The open step began here then; people were not waited for since.
@@ -137,6 +139,7 @@ impl Session {
             steers: Vec::new(),
             causes: Vec::new(),
             kept: None,
+            suspended_since: None,
             target: None,
             step_began: None,
             places: TaskTracker::new(),
@@ -160,13 +163,24 @@ impl Session {
         self.causes.splice(0..0, rested.iter().map(event).chain(resumed).map(Cause::from));
     }
 
-    /// Its tenant is suspended: what comes in is written down, and nothing begins.
-    pub(crate) fn suspend(&mut self) {
-        let is_known = self.state.suspended
-            || self.causes.iter().any(|cause| matches!(cause.event, Event::Suspended { .. }));
-        if !is_known {
-            let at = self.now();
-            self.causes.insert(0, Event::Suspended { at }.into());
+    /// Whether its tenant is suspended, as the last renewal has it: what comes in is written down then, and nothing begins.
+    pub(crate) fn suspended(&mut self, suspended: bool) {
+        let at = self.now();
+        let is_resumed = |cause: &Cause| matches!(cause.event, Event::Resumed { .. });
+        if suspended {
+            // Suspended anew before it could go on.
+            self.causes.retain(|cause| !is_resumed(cause));
+            self.suspended_since.get_or_insert(at);
+            if !self.state.suspended {
+                self.causes.insert(0, Event::Suspended { at }.into());
+            }
+        } else if self.state.suspended && !self.causes.iter().any(is_resumed) {
+            let from = self.suspended_since.unwrap_or(at);
+            let resumed = [Event::Rested { at, from, until: at }, Event::Resumed { at }];
+            self.causes.splice(0..0, resumed.map(Cause::from));
+        }
+        if !suspended {
+            self.suspended_since = None;
         }
     }
 

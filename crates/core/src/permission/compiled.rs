@@ -1,5 +1,7 @@
 //! A policy ready to judge: its schemas compiled, its faults found.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +12,10 @@ use super::policy::{
 };
 use crate::FieldError;
 use crate::agent::Risk;
-use crate::schema::{Effort, Schema};
+use crate::schema::Schema;
+
+/// Stands behind the reason of a rule that applies because nobody could tell in time whether it does.
+const UNTOLD: &str = " (its schema could not be judged in time)";
 
 /// Whose policy it is: an agent's fills gaps with the contract's defaults, a tenant's and a run's add only what they say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,11 +91,21 @@ impl CompiledPolicy {
     }
 
     pub(super) fn judge(&self, call: &CallFacts<'_>) -> Option<Judgement> {
-        let applying = self.rules.iter().enumerate().filter(|(_, rule)| rule.applies(call));
-        let applying: Vec<(usize, &Rule)> = applying.map(|(i, compiled)| (i, &compiled.rule)).collect();
+        let (mut applying, mut untold) = (Vec::new(), BTreeSet::new());
+        for (i, compiled) in self.rules.iter().enumerate() {
+            let Some(is_known) = compiled.applies(call) else { continue };
+            applying.push((i, &compiled.rule));
+            if !is_known {
+                untold.insert(i);
+            }
+        }
         if let Some(effect) = applying.iter().map(|(_, rule)| rule.effect).max() {
             let version = Some(self.version.clone());
-            return Some(Judgement { version, ..Judgement::of_rules(effect, &applying, self.owner) });
+            let mut judgement = Judgement { version, ..Judgement::of_rules(effect, &applying, self.owner) };
+            if judgement.rule.is_some_and(|rule| untold.contains(&rule)) {
+                judgement.reason.push_str(UNTOLD);
+            }
+            return Some(judgement);
         }
         let effect = self.by_default(call.risk)?;
         let reason = format!("no rule applies; {} risk is {} by default", call.risk.as_str(), past(effect));
@@ -118,15 +133,22 @@ pub(super) fn past(effect: Effect) -> &'static str {
 }
 
 impl CompiledRule {
-    pub(super) fn applies(&self, call: &CallFacts<'_>) -> bool {
-        self.names_tool(call)
-            && self.names_risk(call)
-            && self.input.as_ref().is_none_or(|schema| self.matches(schema, call.input, call.effort))
-            && self.context.as_ref().is_none_or(|schema| self.matches(schema, call.context, call.effort))
-    }
-
-    fn matches(&self, schema: &Schema, instance: &Value, effort: &Effort) -> bool {
-        self.counts(schema.judge(instance, effort))
+    /// `None`: it doesn't apply. Else whether that is known: where it would take too long to tell, a rule may apply all the same.
+    fn applies(&self, call: &CallFacts<'_>) -> Option<bool> {
+        if !self.names_tool(call) || !self.names_risk(call) {
+            return None;
+        }
+        let parts = [(&self.input, call.input), (&self.context, call.context)];
+        let mut is_known = true;
+        for (schema, instance) in parts {
+            let Some(schema) = schema else { continue };
+            let fits = schema.judge(instance, call.effort);
+            is_known &= fits.is_some();
+            if !self.counts(fits) {
+                return None;
+            }
+        }
+        Some(is_known)
     }
 
     /// Whether a part matches that fits or doesn't. Where that would take too long to tell, a rule opens nothing, and forbids or

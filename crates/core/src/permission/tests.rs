@@ -169,27 +169,26 @@ fn a_policy_has_so_many_rules_and_no_more() {
 }
 
 #[test]
-fn many_rules_that_each_can_be_judged_are_not_all_judged() {
+fn many_dear_rules_are_not_all_judged_and_cheap_ones_are() {
     let dear = json!({"required": ["a"], "properties": {"a": {"items": {"allOf": [true, true, true]}}}});
-    let (input, context) = (json!({}), json!({"a": vec![1; 60_000]}));
-    let verdict = |effects: &[&str]| {
-        let rule = |effect: &&str| json!({"effect": effect, "context": dear});
-        let policy = compiled(json!({"rules": effects.iter().map(rule).collect::<Vec<_>>()}), Owner::Agent);
+    let (input, context) = (json!({"amount": 1}), json!({"a": vec![1; 60_000]}));
+    let verdict = |rules: Vec<Value>| {
+        let policy = compiled(json!({"rules": rules}), Owner::Agent);
         let (input, context, effort) = (&input, &context, &Effort::of_one());
-        let call = CallFacts {
-            tool_name: "pay",
-            risk: Risk::High,
-            input,
-            input_hash: "h",
-            context,
-            creators: &[],
-            effort,
-        };
-        judge(Policies { agent: &policy, tenant: None, run: None }, &[], &call, 100).effect
+        let (risk, input_hash) = (Risk::High, "h");
+        let call = CallFacts { tool_name: "pay", risk, input, input_hash, context, creators: &[], effort };
+        judge(Policies { agent: &policy, tenant: None, run: None }, &[], &call, 100)
     };
-    assert_eq!(verdict(&["allow"]), Effect::Allow);
-    // What can't be judged any more opens nothing and forbids all the same.
-    assert_eq!(verdict(&["ask", "allow", "deny"]), Effect::Deny);
-    let late = [vec!["allow"; 8], vec!["deny"]].concat();
-    assert_eq!(verdict(&late), Effect::Deny);
+    let rule = |effect: &str| json!({"effect": effect, "context": dear, "reason": "dear"});
+    let allowed = verdict(vec![rule("allow")]);
+    assert_eq!((allowed.effect, &*allowed.reason), (Effect::Allow, "dear"));
+    // What can't be judged any more opens nothing and forbids all the same, and says so.
+    let denied = verdict([vec![rule("allow"); 8], vec![rule("deny")]].concat());
+    assert_eq!(
+        (denied.effect, &*denied.reason),
+        (Effect::Deny, "dear (its schema could not be judged in time)")
+    );
+    let large = json!({"required": ["amount"], "properties": {"amount": {"minimum": 100_000}}});
+    let unlike = json!({"effect": "deny", "input": large});
+    assert_eq!(verdict([vec![rule("allow"); 8], vec![unlike]].concat()).effect, Effect::Allow);
 }

@@ -34,11 +34,9 @@ enum What {
     Unanswered(Need),
     /// A timer of the run is due.
     Timer,
-    /// The recorded run ended while its tenant was suspended, and this one goes on.
-    Resume,
 }
 
-/// Plays on, from whatever the player has come to.
+/// Plays on, from whatever the player has come to. Nobody is suspended in it.
 pub(super) fn simulated<'a>(player: Player<'a>, tape: Tape<'a>) -> Result<Replayed, Unplayable> {
     let most = tape.size() * MOST_EACH + MOST_ANYHOW;
     let mut simulation = Simulation {
@@ -49,6 +47,9 @@ pub(super) fn simulated<'a>(player: Player<'a>, tape: Tape<'a>) -> Result<Replay
         borrowed: BTreeMap::new(),
         borrowers: BTreeMap::new(),
     };
+    if simulation.player.state.suspended {
+        simulation.player.happens(Event::Resumed { at: simulation.player.now }, None);
+    }
     for _ in 0..most {
         if simulation.player.state.is_ended() {
             return Ok(simulation.player.done());
@@ -82,9 +83,6 @@ impl Simulation<'_> {
             if best.as_ref().is_none_or(is_better) {
                 best = Some(candidate);
             }
-        }
-        if best.is_none() && self.player.state.suspended {
-            return Some(Candidate { at: self.player.now, what: What::Resume });
         }
         let timer = next_due(&self.player.state).filter(|due| match best {
             None => true,
@@ -190,7 +188,6 @@ impl Simulation<'_> {
         let at = next.at;
         match next.what {
             What::Timer => self.player.happens(Event::TimerFired { at }, None),
-            What::Resume => self.player.happens(Event::Resumed { at }, None),
             What::Unanswered(need) => {
                 let event = match need {
                     Need::Context => Some(self.context(at, 0)),
@@ -275,7 +272,7 @@ impl Simulation<'_> {
 fn order(candidate: &Candidate) -> (Millis, usize) {
     let place = match candidate.what {
         What::Recorded(index) => index,
-        What::Borrowed(..) | What::Unanswered(_) | What::Timer | What::Resume => usize::MAX,
+        What::Borrowed(..) | What::Unanswered(_) | What::Timer => usize::MAX,
     };
     (candidate.at, place)
 }

@@ -112,6 +112,8 @@ impl<'a> Tape<'a> {
         for (i, entry) in entries.iter().enumerate() {
             match entry.need {
                 Some(need) => tape.answers.entry(need).or_default().push_back(i),
+                // What a run does whose tenant isn't suspended is what is asked for.
+                None if matches!(entry.event, Event::Suspended { .. } | Event::Resumed { .. }) => {}
                 None => tape.by_itself.push_back(i),
             }
             if let Event::ContextBuilt { estimate, .. } | Event::SummaryNeeded { estimate, .. } = entry.event

@@ -13,10 +13,14 @@ use self::patterns::States;
 use self::references::{REFERENCES, Targets, each_object};
 use crate::FieldError;
 
-/// Steps that one judgement may take, of whatever it is made: a tenth of a second or so.
+/// Steps that judging one instance by one schema may take: a tenth of a second or so.
 const MOST_STEPS: u32 = 1_000_000;
+/// Those that it may take whatever was spent before: who is cheap is judged, however dear others were.
+const FEW_STEPS: u32 = 1000;
+/// Those of one judgement, of whatever it is made. No schema gets more than half of what is left.
+const MOST_OF_ONE: u32 = 2 * MOST_STEPS;
 /// Those of a whole reply of a model, of all its calls.
-const MOST_OF_A_REPLY: u32 = 4 * MOST_STEPS;
+const MOST_OF_A_REPLY: u32 = 8 * MOST_STEPS;
 /// Schemas that may be open at a time, each within the one before.
 const MOST_OPEN: u32 = 400;
 /// Places that say what is left over, `unevaluated…`: each has what stands beside it judged again.
@@ -38,9 +42,9 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// For one call, or one document: a tenth of a second or so.
+    /// For one call, or one document: some tenths of a second.
     pub fn of_one() -> Self {
-        Self { left: Cell::new(MOST_STEPS) }
+        Self { left: Cell::new(MOST_OF_ONE) }
     }
 
     /// For all calls of a model's reply.
@@ -75,11 +79,11 @@ impl Cost {
 
     /// Whether an instance can be judged with the effort that is left; it is spent by that.
     pub(super) fn is_bearable(&self, schema: &Value, instance: &Value, effort: &Effort) -> bool {
-        let may = effort.left.get().min(MOST_STEPS);
+        let may = (effort.left.get() / 2).clamp(FEW_STEPS, MOST_STEPS);
         let mut walk = Walk { cost: self, root: schema, left: may };
         let is_bearable = walk.visit(schema, instance, 0).is_some();
         let spent = if is_bearable { may - walk.left } else { may };
-        effort.left.set(effort.left.get() - spent);
+        effort.left.set(effort.left.get().saturating_sub(spent));
         is_bearable
     }
 }

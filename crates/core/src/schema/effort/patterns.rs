@@ -45,8 +45,9 @@ fn size(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,
         HirKind::Literal(literal) => literal.0.len(),
-        HirKind::Class(Class::Unicode(class)) => 1 + class.ranges().len() / 8,
-        HirKind::Class(Class::Bytes(_)) => 1,
+        // A character has up to four bytes, and while one is read one state of them is looked at.
+        HirKind::Class(Class::Unicode(class)) if !class.is_ascii() => 4,
+        HirKind::Class(_) => 1,
         HirKind::Repetition(repetition) => {
             let times = repetition.max.unwrap_or(repetition.min.saturating_add(1)).max(1);
             size(&repetition.sub).saturating_mul(times as usize)

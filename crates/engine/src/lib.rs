@@ -20,6 +20,7 @@ mod observed;
 mod perform;
 mod place;
 mod registries;
+mod round;
 mod rules;
 mod scheduler;
 mod session;

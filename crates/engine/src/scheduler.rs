@@ -15,6 +15,7 @@ use crate::drive;
 use crate::env::Env;
 use crate::lease::{self, hold};
 use crate::place;
+use crate::round::Round;
 
 /// Runs of dead servers that are taken over at once.
 const BATCH: usize = 64;
@@ -34,6 +35,7 @@ pub(crate) async fn run(env: Arc<Env>) {
     let telling = tokio::spawn(children::tell(Arc::clone(&env), stop.clone()));
     let mut tasks = JoinSet::new();
     let mut reclaimed_at: Option<Instant> = None;
+    let mut round = Round::default();
     while !env.drain.is_cancelled() {
         let mut more = false;
         // Before what is new, which would leave them no room on a busy server.
@@ -41,9 +43,10 @@ pub(crate) async fn run(env: Arc<Env>) {
             more |= reclaim(&env, &mut tasks).await;
             reclaimed_at = Some(Instant::now());
         }
-        more |= claim(&env, &mut tasks).await;
+        let looked = claim(&env, &mut round, &mut tasks).await;
         while tasks.try_join_next().is_some() {}
-        if !more {
+        if !more && !looked.more {
+            rest(&env, looked.rest).await;
             wait_for_work(&env, &mut tasks).await;
         }
     }
@@ -51,6 +54,14 @@ pub(crate) async fn run(env: Arc<Env>) {
     stop.cancel();
     // They only wait for the token.
     let _ = tokio::join!(heartbeat, telling);
+}
+
+/// Waits whatever is signalled: what came meanwhile is heard of after it.
+async fn rest(env: &Env, rest: Duration) {
+    tokio::select! {
+        () = env.drain.cancelled() => {}
+        () = tokio::time::sleep(rest) => {}
+    }
 }
 
 /// Waits for a signal, for room, or for the next look.
@@ -66,28 +77,38 @@ async fn wait_for_work(env: &Env, tasks: &mut JoinSet<()>) {
     }
 }
 
-/// Claims what is due; true if there may be more. A full server still takes what was cancelled and what is over, at once. None
+/// What a claim leaves to do.
+#[derive(Default)]
+struct Looked {
+    /// There may be more that is due.
+    more: bool,
+    /// So long this server lets others look.
+    rest: Duration,
+}
+
+/// Claims what is due. A full server still takes what was cancelled and what is over, at once. None
 /// claims other runs faster than it takes up what it has claimed: what waits in the queue can still be put in order.
-async fn claim(env: &Arc<Env>, tasks: &mut JoinSet<()>) -> bool {
+async fn claim(env: &Arc<Env>, round: &mut Round, tasks: &mut JoinSet<()>) -> Looked {
     let (running, most) = (env.running.load(Ordering::Relaxed), env.config.max_running);
     let pressing = running >= most;
     let places = (if pressing { most + RESERVE } else { most }).saturating_sub(running);
     let (limit, except) = env.starting.room(places, pressing);
     let room = Room { limit, pressing, except: &except };
     if room.limit == 0 {
-        return false;
+        return Looked::default();
     }
     let asked = Instant::now();
     match in_time(env, env.store.claim(env.config.server, &room, env.config.lease_for)).await {
         Ok(Claims { runs, more }) => {
+            let rest = round.looked(asked.elapsed(), !runs.is_empty(), more);
             runs.into_iter().for_each(|claimed| spawn(env, tasks, claimed, asked));
-            more
+            Looked { more, rest }
         }
         Err(error) => {
             env.unsure.store(true, Ordering::Relaxed);
             tracing::warn!(%error, "no runs could be claimed");
             tokio::time::sleep(LOOK_EVERY).await;
-            false
+            Looked::default()
         }
     }
 }

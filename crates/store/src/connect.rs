@@ -125,7 +125,7 @@ impl Store {
         self.tenant_as(Taker::Runs(tenant_id)).await
     }
 
-    async fn tenant_as(&self, taker: Taker) -> Result<TenantTx, StoreError> {
+    pub(crate) async fn tenant_as(&self, taker: Taker) -> Result<TenantTx, StoreError> {
         self.is_open()?;
         let tenant_id = taker.tenant();
         // A UUID's text can't hold anything but hex digits and hyphens.
@@ -286,7 +286,7 @@ fn migration_error(error: MigrateError) -> StoreError {
         MigrateError::Execute(error) => store_error(error),
         MigrateError::ExecuteMigration(error, version) => match store_error(error) {
             StoreError::Broken(why) => StoreError::Broken(format!("migration {version}: {why}")),
-            away => away,
+            StoreError::Away(why) => StoreError::Away(format!("migration {version}: {why}")),
         },
         error => StoreError::Broken(error.to_string()),
     }

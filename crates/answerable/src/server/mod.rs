@@ -279,12 +279,12 @@ impl Server {
     /// Who runs which kind of tool.
     fn executors(&self) -> Arc<ByKind> {
         let http = HttpTools::new(self.client.clone(), self.store.clock().clone());
-        let files = WorkspaceTools::new(Arc::new(self.workspaces.clone()));
+        let files = WorkspaceTools::new(Arc::new(self.workspaces.for_runs()));
         let by_kind = ByKind::new()
             .with(ToolKind::Http, Arc::new(http))
             .with(ToolKind::Mcp, Arc::new(self.mcp.clone()))
             .with(ToolKind::Workspace, Arc::new(files));
-        let by_kind = match self.shell.tools(Arc::new(self.workspaces.clone())) {
+        let by_kind = match self.shell.tools(Arc::new(self.workspaces.for_runs())) {
             Some(shell) => by_kind.with(ToolKind::Shell, Arc::new(shell)),
             None => by_kind,
         };

@@ -27,7 +27,7 @@ pub(super) async fn until_migrated(database: &Database, store: &Store) -> Result
                 return Ok(());
             }
             Err(StoreError::Away(why)) => {
-                tracing::warn!(%why, "the database is away; it is tried again");
+                tracing::warn!(%why, "the database can't be migrated yet; it is tried again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(5));
             }

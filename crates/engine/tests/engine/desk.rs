@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use answerable_core::Millis;
 use answerable_core::agent::AgentSpec;
@@ -34,6 +34,11 @@ pub(crate) enum Heard {
     HandedBack(Lease),
     Loaded(Lease),
     ClaimFailed,
+    /// A claim that found nothing was asked for then, and answered.
+    FoundNothing {
+        asked: Instant,
+        answered: Instant,
+    },
     Commit(Box<Commit>),
     CommitFailed,
     /// A call would have begun that was judged by other rules than those of that moment.
@@ -107,6 +112,8 @@ pub(crate) struct Ways {
     pub(crate) claims_fail: bool,
     /// So long claims take to be answered.
     pub(crate) claims_take: Duration,
+    /// So long those take that find nothing; these are noted then.
+    pub(crate) vain_claims_take: Option<Duration>,
     /// The model answers once it has the call's result.
     pub(crate) concludes: bool,
     /// What an attempt on the model is told of the day; `None`: the tenant has no quota of it.
@@ -160,6 +167,7 @@ impl Desk {
             commits: Commits::Stored,
             claims_fail: false,
             claims_take: Duration::ZERO,
+            vain_claims_take: None,
             concludes: true,
             allowance: None,
             place: Some(Placed::Taken),
@@ -284,6 +292,11 @@ impl Desk {
             })
         })
         .await
+    }
+
+    /// A run may be due.
+    pub(crate) fn signal_work(&self) {
+        self.signals.tell(Signal::Work);
     }
 
     /// Somebody cancels the run.

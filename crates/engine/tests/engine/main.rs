@@ -11,6 +11,7 @@ mod holding;
 mod judging;
 mod limits;
 mod listing;
+mod looking;
 mod shelf;
 mod storing;
 mod taking_over;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use answerable_core::budget::Budgets;
 use answerable_core::id::{AgentId, ArtifactId, TenantId};
@@ -50,6 +50,10 @@ impl RunStore for Desk {
         let claimed = std::mem::take(&mut *self.claims.lock().expect("no panic"));
         if !claimed.is_empty() {
             tokio::time::sleep(ways.claims_take).await;
+        } else if let Some(took) = ways.vain_claims_take {
+            let asked = Instant::now();
+            tokio::time::sleep(took).await;
+            self.note(Heard::FoundNothing { asked, answered: Instant::now() });
         }
         Ok(Claims { runs: claimed, more: false })
     }

@@ -133,6 +133,6 @@ fn headers_hash(headers: &BTreeMap<String, SecretString>) -> String {
 #[async_trait]
 impl McpServers for Store {
     async fn mcp_target(&self, tenant_id: TenantId, name: &str) -> Result<Option<McpTarget>> {
-        self.tenant(tenant_id).await?.mcp_server_open(name).await
+        self.working(tenant_id).await?.mcp_server_open(name).await
     }
 }

@@ -75,7 +75,7 @@ impl Workspaces {
         if large.is_empty() {
             return Ok(());
         }
-        let mut tx = self.store.tenant(tenant).await?;
+        let mut tx = self.tenant(tenant).await?;
         let names = tx.blobs_announce(&large).await?;
         tx.commit().await?;
         let named = |name: BlobName| Some((name, Bytes::clone(large.get(&name.hash)?)));
@@ -87,7 +87,7 @@ impl Workspaces {
     /// What files hold.
     pub(super) async fn contents_load(&self, tenant: TenantId, files: &[FileAt]) -> Result<Vec<Bytes>> {
         let hashes: BTreeSet<BlobHash> = files.iter().map(|file| file.hash).collect();
-        let places = self.store.tenant(tenant).await?.blobs_find(&hashes).await?;
+        let places = self.tenant(tenant).await?.blobs_find(&hashes).await?;
         let wanted: Vec<(BlobHash, u64, Option<Held>)> =
             files.iter().map(|file| (file.hash, file.bytes, places.get(&file.hash).cloned())).collect();
         let held = wanted.into_iter().map(|(hash, bytes, place)| async move {

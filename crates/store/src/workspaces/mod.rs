@@ -26,6 +26,7 @@ use answerable_ports::{
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use crate::tx::{Taker, TenantTx};
 use crate::{Result, Store};
 
 /// The files of all workspaces.
@@ -33,12 +34,23 @@ use crate::{Result, Store};
 pub struct Workspaces {
     store: Store,
     blobs: Arc<dyn BlobStore>,
+    /// Who takes the connections.
+    taker: fn(TenantId) -> Taker,
 }
 
 impl Workspaces {
-    /// Rows in `store`, large contents in `blobs`.
+    /// Rows in `store`, large contents in `blobs`. As requests see them.
     pub fn new(store: Store, blobs: Arc<dyn BlobStore>) -> Self {
-        Self { store, blobs }
+        Self { store, blobs, taker: Taker::Requests }
+    }
+
+    /// The same for runs, which no requests stand before.
+    pub fn for_runs(&self) -> Self {
+        Self { taker: Taker::Runs, ..self.clone() }
+    }
+
+    async fn tenant(&self, tenant: TenantId) -> Result<TenantTx> {
+        self.store.tenant_as((self.taker)(tenant)).await
     }
 
     /// Whether there is such a workspace: a thread has it that is not deleted, or a run without a thread.
@@ -46,7 +58,7 @@ impl Workspaces {
     /// # Errors
     /// The database is away.
     pub async fn exists(&self, workspace: Workspace) -> Result<bool> {
-        self.store.tenant(workspace.tenant_id).await?.workspace_exists(workspace.workspace_id.0).await
+        self.tenant(workspace.tenant_id).await?.workspace_exists(workspace.workspace_id.0).await
     }
 
     /// [`commit`](WorkspaceStore::commit), asked for by somebody in particular.
@@ -60,13 +72,12 @@ impl Workspaces {
         }
         let workspace = commit.workspace.workspace_id.0;
         let changes = contents::contents_name(&commit.changes).await?;
-        let foreseen =
-            self.store.tenant(tenant).await?.files_foresee(workspace, &commit.by, &changes).await?;
+        let foreseen = self.tenant(tenant).await?.files_foresee(workspace, &commit.by, &changes).await?;
         if let Some(foreseen) = foreseen {
             return Ok(foreseen);
         }
         self.contents_keep(tenant, &changes).await?;
-        let mut tx = self.store.tenant(tenant).await?;
+        let mut tx = self.tenant(tenant).await?;
         tx.asked_by(origin);
         let committed = tx.files_commit(workspace, &commit.by, &changes).await?;
         if let FilesCommitted::Stored { version } = committed {
@@ -82,7 +93,7 @@ impl Workspaces {
 #[async_trait]
 impl WorkspaceStore for Workspaces {
     async fn file(&self, workspace: Workspace, path: &FilePath) -> Result<Option<FileAt>> {
-        self.store.tenant(workspace.tenant_id).await?.file_fetch(workspace.workspace_id.0, path).await
+        self.tenant(workspace.tenant_id).await?.file_fetch(workspace.workspace_id.0, path).await
     }
 
     async fn list(
@@ -92,7 +103,7 @@ impl WorkspaceStore for Workspaces {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<FileAt>> {
-        let mut tx = self.store.tenant(workspace.tenant_id).await?;
+        let mut tx = self.tenant(workspace.tenant_id).await?;
         tx.file_list(workspace.workspace_id.0, prefix, after, limit).await
     }
 
@@ -106,7 +117,7 @@ impl WorkspaceStore for Workspaces {
     }
 
     async fn seen_many(&self, workspace: Workspace, run: RunId, paths: &[FilePath]) -> Result<Vec<Seen>> {
-        self.store.tenant(workspace.tenant_id).await?.files_seen(workspace.workspace_id.0, run, paths).await
+        self.tenant(workspace.tenant_id).await?.files_seen(workspace.workspace_id.0, run, paths).await
     }
 
     async fn saw(
@@ -116,13 +127,13 @@ impl WorkspaceStore for Workspaces {
         path: &FilePath,
         version: Option<i64>,
     ) -> Result<()> {
-        let mut tx = self.store.tenant(workspace.tenant_id).await?;
+        let mut tx = self.tenant(workspace.tenant_id).await?;
         tx.files_saw(workspace.workspace_id.0, run, &[(path.as_str(), version)]).await?;
         tx.commit().await
     }
 
     async fn outcome(&self, tenant: TenantId, call: CallId) -> Result<Option<CallOutcome>> {
-        self.store.tenant(tenant).await?.call_outcome(call).await
+        self.tenant(tenant).await?.call_outcome(call).await
     }
 
     async fn commit(&self, commit: WorkspaceCommit) -> Result<FilesCommitted> {
@@ -135,6 +146,6 @@ impl WorkspaceStore for Workspaces {
         run: RunId,
         id: ArtifactId,
     ) -> Result<Option<(String, Bytes)>> {
-        self.store.tenant(tenant).await?.artifact_known_to(run, id).await
+        self.tenant(tenant).await?.artifact_known_to(run, id).await
     }
 }

@@ -94,3 +94,36 @@ async fn a_commit_that_is_under_way_and_a_migration_do_not_wait_in_a_circle() {
     tx.commit().await.expect("committed");
     timeout(DEADLINE, migration).await.expect("in time").expect("no panic").expect("migrated");
 }
+
+/// PostgreSQL calls off its own vacuum of a table for whoever has waited for that long.
+#[tokio::test]
+async fn a_migration_waits_long_enough_to_have_a_vacuum_called_off_and_holds_nothing_meanwhile() {
+    let (database, url) = owned().await;
+    migrate_before(&url, 23).await;
+    let mut vacuum = PgConnection::connect(&database.url).await.expect("a connection");
+    let mut look = PgConnection::connect(&database.url).await.expect("a connection");
+    let mut tx = vacuum.begin().await.expect("begun");
+    // As a vacuum does it, and no commit.
+    sqlx::query("LOCK TABLE runs IN SHARE UPDATE EXCLUSIVE MODE").execute(&mut *tx).await.expect("locked");
+    let mut migration = PgConnection::connect(&url).await.expect("a connection");
+    let migration = tokio::spawn(async move {
+        let mut tx = migration.begin().await.expect("begun");
+        sqlx::raw_sql("SELECT lock_tables('SHARE ROW EXCLUSIVE', 'run_states', 'runs')")
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await
+    });
+    // Nobody who comes for the other table waits for it.
+    let waits = "SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_settings s ON s.name = 'deadlock_timeout'
+                 WHERE NOT w.granted AND w.relation = 'runs'::regclass
+                     AND w.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                     AND clock_timestamp() - w.waitstart > s.setting::integer * interval '1 millisecond'
+                     AND NOT EXISTS (SELECT FROM pg_locks h
+                         WHERE h.pid = w.pid AND h.granted AND h.relation = 'run_states'::regclass))";
+    let deadline = Instant::now() + DEADLINE;
+    while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut look).await.expect("an answer") {
+        assert!(Instant::now() < deadline && !migration.is_finished(), "it never waits for long");
+    }
+    tx.rollback().await.expect("undone");
+    timeout(DEADLINE, migration).await.expect("in time").expect("no panic").expect("locked");
+}

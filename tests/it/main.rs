@@ -88,6 +88,7 @@ mod link_pages;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod looks;
 mod loops;
 #[cfg(test)]
 mod many_streams;

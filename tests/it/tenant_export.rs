@@ -9,6 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Fits, Run, SOON, With, World, client_tool};
+use crate::raw::Raw;
 
 const SECRETS: [&str; 4] = ["canary-secret-1", "canary-header-2", "canary-token-3", "canary-literal-4"];
 
@@ -117,6 +118,29 @@ async fn all_that_a_tenant_has_is_in_it_and_nothing_that_is_secret() {
     let empty = kinds["file_content"].iter().find(|part| part["path"] == "empty.txt").expect("a part");
     empty.fits(&json!({"part": 0, "parts": 1, "base64": ""}));
     run.cancel().await;
+}
+
+#[tokio::test]
+async fn who_asks_for_the_head_alone_is_told_no_length() {
+    let world = World::shared().await;
+    let of_tenant = format!("/v1/tenants/{}/export", world.tenant);
+    let nobody = "/v1/tenants/ten_0192f0c1-2345-7890-abcd-ef0123456789/export";
+    let operators = world.server.operator_key();
+    for (path, key, status) in [
+        ("/v1/export", world.client.key().expect("a key"), 200),
+        (&of_tenant, operators, 200),
+        (nobody, operators, 404),
+    ] {
+        let mut raw = Raw::to(&world.server).await;
+        let ask = format!("HEAD {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n");
+        raw.send(ask + "Connection: close\r\n\r\n").await;
+        let head = raw.rest().await;
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status}")) && head.ends_with("\r\n\r\n"),
+            "{path}: {head}"
+        );
+        assert!(status != 200 || !head.contains("content-length"), "{path}: {head}");
+    }
 }
 
 #[tokio::test]

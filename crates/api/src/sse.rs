@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::auth::{RunsRead, Stay, Tenant};
 use crate::problem::{self, Problem};
 use crate::shapes::evidence::Event;
-use crate::state::AppState;
+use crate::state::{AppState, STREAM_PATIENCE};
 use crate::watch::{Seen, Watch};
 use live::Live;
 use pipe::{Left, PIECE, Pipe, pipe};
@@ -32,9 +32,9 @@ use pipe::{Left, PIECE, Pipe, pipe};
 const BEHIND: usize = 2;
 /// How long rows wait for words from another server that belong before them.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// Rows read at once, and for a reader that didn't take the last ones: about a piece of them.
+/// Rows read at once, and for a reader that takes them slowly.
 const ROWS: i64 = 200;
-const FEW_ROWS: i64 = 40;
+const FEW_ROWS: i64 = 4;
 /// Rows that a reader doesn't take within this are not kept for it, but read again when it goes on.
 const MOMENT: Duration = Duration::from_millis(100);
 /// How long a reader may keep its pipe full, or be so far behind.
@@ -66,7 +66,7 @@ pub(crate) async fn stream(
     run_id: RunId,
     after: i64,
 ) -> Result<Response, Problem> {
-    let place = state.take_stream(tenant.id)?;
+    let place = state.take_stream(tenant.id).map_err(|why| state.stream_refused(why))?;
     // Before anything is read: what is stored later is signalled.
     let watch = Watch::on(state, run_id);
     let mut tx = state.store.tenant(tenant.id).await?;
@@ -188,7 +188,7 @@ impl Feeder {
         let mut more = usize::try_from(self.rows).is_ok_and(|most| rows.len() >= most);
         let (now, until) = (self.state.store.clock().utc(), Instant::now() + LAST_WORDS);
         let (mut rows, mut piece) = (rows.into_iter(), String::new());
-        self.rows = ROWS;
+        let (read, mut fitted) = (rows.len(), None);
         while let Some(row) = rows.next() {
             self.live.last_words(&row, now, until).await;
             piece.push_str(&self.live.before(&row));
@@ -200,7 +200,7 @@ impl Feeder {
             }
             if let Some(piece) = self.offer(std::mem::take(&mut piece).into(), MOMENT).await? {
                 more |= rows.len() > 0;
-                (rows, self.rows) = (Vec::new().into_iter(), FEW_ROWS);
+                (fitted, rows) = (Some(read - rows.len()), Vec::new().into_iter());
                 self.say(piece).await?;
             }
             self.after = seq;
@@ -208,12 +208,13 @@ impl Feeder {
                 return Err(Over::Ended);
             }
         }
+        self.rows = rows_next(self.rows, fitted);
         Ok(more)
     }
 
     /// What is stored and not said yet. That it is nothing because the run was deleted is told as the end.
     async fn read(&self) -> Result<Vec<EventRecord>, Over> {
-        let _turn = self.state.stream_read(self.tenant).await.map_err(|_| Over::Ended)?;
+        let _turn = self.state.stream_read(self.tenant, STREAM_PATIENCE).await.map_err(|_| Over::Ended)?;
         let reading = async {
             let mut tx = self.state.store.tenant(self.tenant).await?;
             let rows = tx.event_list(self.run_id, self.after, self.rows).await?;
@@ -239,6 +240,13 @@ impl Feeder {
             back = self.pipe.send(piece, patience) => Ok(back?),
         }
     }
+}
+
+/// Rows to read at once after so many were: as many as the reader took before it took no more, or twice as many if it took
+/// all of them. What it doesn't take is read again.
+fn rows_next(rows: i64, fitted: Option<usize>) -> i64 {
+    let next = fitted.map_or(rows * 2, |fitted| i64::try_from(fitted).unwrap_or(ROWS));
+    next.clamp(FEW_ROWS, ROWS)
 }
 
 /// One event on the wire. `data` is JSON without line breaks.

@@ -116,8 +116,8 @@ pub struct AppState {
 
 /// Streams that read at once.
 const STREAM_READS: usize = 8;
-/// How long one waits for its turn: to be cut off would only bring it back.
-const STREAM_PATIENCE: Duration = Duration::from_secs(120);
+/// How long a stream waits for its turn: to be cut off would only bring it back.
+pub(crate) const STREAM_PATIENCE: Duration = Duration::from_secs(120);
 /// Requests that may read a whole run into memory at once.
 const HEAVY_AT_ONCE: usize = 4;
 /// Exports of tenants at once: each reads all the time.
@@ -179,20 +179,29 @@ impl AppState {
         self.streams.taken()
     }
 
-    /// A stream's turn to read: they wait for each other here, longer than a request may, and leave connections to requests.
+    /// A turn to read for a stream, or for a request that waits: they wait for each other here, and leave connections to requests.
     ///
     /// # Errors
     /// It did not come.
-    pub(crate) async fn stream_read(&self, tenant: TenantId) -> Result<Share<TenantId>, Crowded> {
-        self.stream_reads.take_within(tenant, STREAM_PATIENCE).await
+    pub(crate) async fn stream_read(
+        &self,
+        tenant: TenantId,
+        patience: Duration,
+    ) -> Result<Share<TenantId>, Crowded> {
+        self.stream_reads.take_within(tenant, patience).await
     }
 
     /// A place for a stream, or for a request that waits.
     ///
     /// # Errors
     /// There is none, or the tenant has its part of them.
-    pub(crate) fn take_stream(&self, tenant: TenantId) -> Result<Share<TenantId>, Problem> {
-        self.streams.take(tenant).map_err(|why| match why {
+    pub(crate) fn take_stream(&self, tenant: TenantId) -> Result<Share<TenantId>, Crowded> {
+        self.streams.take(tenant)
+    }
+
+    /// Tells that there was no place for a stream or a wait, and counts it.
+    pub(crate) fn stream_refused(&self, why: Crowded) -> Problem {
+        match why {
             Crowded::Full => {
                 self.config.metrics.shed("streams");
                 Problem::away("This server has too many streams and waits open.")
@@ -201,7 +210,7 @@ impl AppState {
                 self.config.metrics.shed("streams_of_one");
                 Problem::quota_exceeded("The tenant has too many streams and waits open at this server.", 5)
             }
-        })
+        }
     }
 
     /// Waits for a place to export a tenant.

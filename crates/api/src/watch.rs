@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use answerable_core::id::RunId;
+use answerable_core::id::{RunId, TenantId};
+use answerable_store::TenantTx;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::auth::Tenant;
+use crate::auth::{Stay, Tenant};
 use crate::problem::Problem;
 use crate::state::AppState;
 
@@ -16,6 +17,10 @@ const LOOK_AFTER: Duration = Duration::from_secs(3);
 const LOOK_AT_LEAST: Duration = Duration::from_secs(24);
 /// So many a second at most look without a signal, of all that watch: where many do, each looks less often.
 const LOOKS_PER_SECOND: usize = 100;
+/// How long a request goes on trying to see its run before and after it waits.
+pub(crate) const LOOK_PATIENCE: Duration = Duration::from_secs(5);
+/// The same while the server goes down: the answer must leave before it does.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// A watcher of a run. Holds no connection.
 pub(crate) struct Watch {
@@ -86,34 +91,96 @@ fn look_after(patience: Duration) -> Instant {
 }
 
 /// Holds on until the run ends or waits for somebody, `time` passes or the server goes down. Whoever waits has a place among the
-/// streams, for they hold a connection as these do, and looks when one of these might.
+/// streams, for they hold a connection as these do, and looks when one of these might. Where there is none it is looked once.
 ///
 /// # Errors
-/// There is no place, who waits may be here no longer, or the run isn't there.
+/// There is something to wait for and no place, who waits may be here no longer, or the run isn't there. That can't be told,
+/// unless it `is_known` that it is there.
 pub(crate) async fn until_settled<S>(
     state: &AppState,
     tenant: &Tenant<S>,
-    run_id: RunId,
+    (run_id, is_known): (RunId, bool),
     time: Duration,
 ) -> Result<(), Problem> {
-    let over = Instant::now() + time;
-    let place = state.take_stream(tenant.id)?;
-    tenant.waits(place);
-    let (mut watch, mut stay) = (Watch::on(state, run_id), tenant.standing.watch(state));
-    while !is_settled(state, tenant, run_id).await? {
-        tokio::select! {
-            problem = stay.over() => return Err(problem),
-            seen = tokio::time::timeout_at(over, watch.next()) => match seen {
-                Err(_) | Ok(Seen::Draining) => return Ok(()),
-                Ok(Seen::Rows) => {}
-            }
-        }
+    let (over, soon) = (Instant::now() + time, Instant::now() + LOOK_PATIENCE);
+    let place = state.take_stream(tenant.id).map(|place| tenant.waits(place));
+    let (watch, stay) = (Watch::on(state, run_id), tenant.standing.watch(state));
+    let mut waiting = Waiting { state, tenant: tenant.id, run_id, watch, stay };
+    match waiting.look(if is_known { soon.min(over) } else { soon }).await? {
+        Some(true) => return Ok(()),
+        None if !is_known => return Err(Problem::unavailable(1)),
+        _ if over <= Instant::now() => return Ok(()),
+        _ => {}
     }
+    place.map_err(|why| state.stream_refused(why))?;
+    while waiting.goes_on(over).await? && waiting.look(over).await? == Some(false) {}
     Ok(())
 }
 
-async fn is_settled<S>(state: &AppState, tenant: &Tenant<S>, run_id: RunId) -> Result<bool, Problem> {
-    let _turn = state.stream_read(tenant.id).await.map_err(|_| Problem::unavailable(1))?;
-    let settled = state.store.tenant(tenant.id).await?.run_is_settled(run_id).await?;
-    settled.ok_or_else(Problem::not_found)
+/// A request that waits for a run.
+struct Waiting<'a> {
+    state: &'a AppState,
+    tenant: TenantId,
+    run_id: RunId,
+    watch: Watch,
+    stay: Stay,
+}
+
+impl Waiting<'_> {
+    /// Whether it is settled; `None`: that was not seen in time.
+    async fn look(&mut self, until: Instant) -> Result<Option<bool>, Problem> {
+        let run_id = self.run_id;
+        let looking = in_turn(self.state, self.tenant, until, move |mut tx| async move {
+            tx.run_is_settled(run_id).await?.ok_or_else(Problem::not_found)
+        });
+        tokio::select! {
+            problem = self.stay.over() => Err(problem),
+            settled = looking => settled,
+        }
+    }
+
+    /// Waits for a reason to look. Whether there is one before that time, and before the server goes down.
+    async fn goes_on(&mut self, over: Instant) -> Result<bool, Problem> {
+        tokio::select! {
+            problem = self.stay.over() => Err(problem),
+            seen = tokio::time::timeout_at(over, self.watch.next()) => Ok(matches!(seen, Ok(Seen::Rows))),
+        }
+    }
+}
+
+/// What a request that waits or has waited reads, when it is its turn: many may wait for the same. `None`: not until then, or
+/// not soon enough for a server that goes down. What has begun keeps its turn until the database has answered, also where
+/// nobody wants it any more.
+///
+/// # Errors
+/// What the reading says, or the database is away.
+pub(crate) async fn in_turn<T, F>(
+    state: &AppState,
+    tenant: TenantId,
+    until: Instant,
+    read: impl FnOnce(TenantTx) -> F + Send + 'static,
+) -> Result<Option<T>, Problem>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Problem>> + Send,
+{
+    let reading = async {
+        let patience = until.saturating_duration_since(Instant::now());
+        let Ok(turn) = state.stream_read(tenant, patience).await else { return Ok(None) };
+        let store = state.store.clone();
+        let reading = tokio::spawn(async move {
+            let _turn = turn;
+            read(store.tenant(tenant).await?).await
+        });
+        reading.await.map_err(|error| Problem::internal(error.to_string()))?.map(Some)
+    };
+    let mut draining = state.config.draining.clone();
+    let hurries = async {
+        drains(&mut draining).await;
+        tokio::time::sleep(LAST_LOOK).await;
+    };
+    tokio::select! {
+        read = tokio::time::timeout_at(until, reading) => read.unwrap_or(Ok(None)),
+        () = hurries => Ok(None),
+    }
 }

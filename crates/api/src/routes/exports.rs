@@ -2,7 +2,6 @@
 //! so nothing is noted.
 
 use answerable_core::id::TenantId;
-use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::Method;
@@ -20,7 +19,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn own(State(state): State<AppState>, tenant: Tenant<Admin>, ask: Method) -> Result<Response, Problem> {
     if ask == Method::HEAD {
-        return tenant_export::head(tenant.id, Body::empty());
+        return tenant_export::head_alone(tenant.id);
     }
     let place = state.take_export(tenant.id).await?;
     let mut tx = tenant.begin(&state).await?;
@@ -35,14 +34,12 @@ async fn of_tenant(
     Id(tenant): Id<TenantId>,
     ask: Method,
 ) -> Result<Response, Problem> {
-    let place = state.take_export(tenant).await?;
+    let place = if ask == Method::HEAD { None } else { Some(state.take_export(tenant).await?) };
     let mut tx = operator.begin(&state).await?;
     if !tx.export_begins(tenant).await? {
         return Err(Problem::not_found());
     }
-    if ask == Method::HEAD {
-        return tenant_export::head(tenant, Body::empty());
-    }
+    let Some(place) = place else { return tenant_export::head_alone(tenant) };
     tx.commit().await?;
     tenant_export::stream(&state, tenant, place, None)
 }

@@ -6,6 +6,7 @@ use answerable_core::id::{AgentId, RunId, ScheduleId, ThreadId};
 use answerable_store::{ChangeRefused, Changer, RunFilter, RunPatch, TenantTx};
 use axum::extract::State;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use crate::admit::{self, Asker};
 use crate::auth::{RunsRead, RunsWrite, Tenant};
@@ -83,7 +84,7 @@ pub(super) async fn held(
 ) -> Result<Answer, Problem> {
     let Some(time) = prefer.0 else { return Ok(answer) };
     // The run is stored; whatever goes wrong from here on, the answer stands. Also where too many wait already.
-    if watch::until_settled(state, tenant, run_id, time).await.is_err() {
+    if watch::until_settled(state, tenant, (run_id, true), time).await.is_err() {
         return Ok(answer);
     }
     match watched(state, tenant, run_id).await {
@@ -92,10 +93,12 @@ pub(super) async fn held(
     }
 }
 
-/// The run as it is after a wait: many may have waited for the same.
+/// The run as it is after a wait.
 async fn watched<S>(state: &AppState, tenant: &Tenant<S>, run_id: RunId) -> Result<Run, Problem> {
-    let _turn = state.stream_read(tenant.id).await.map_err(|_| Problem::unavailable(1))?;
-    shown(&mut state.store.tenant(tenant.id).await?, run_id).await
+    let until = Instant::now() + watch::LOOK_PATIENCE;
+    let read =
+        watch::in_turn(state, tenant.id, until, move |mut tx| async move { shown(&mut tx, run_id).await });
+    read.await?.ok_or_else(|| Problem::unavailable(1))
 }
 
 /// The run as it is.
@@ -173,7 +176,7 @@ async fn wait(
 ) -> Result<Answer, Problem> {
     let seconds = params.integer("timeout", 0, 60)?.and_then(|seconds| u64::try_from(seconds).ok());
     let time = seconds.map_or(MAX_WAIT, Duration::from_secs);
-    watch::until_settled(&state, &tenant, run_id, time).await?;
+    watch::until_settled(&state, &tenant, (run_id, false), time).await?;
     Answer::ok(&watched(&state, &tenant, run_id).await?)
 }
 

@@ -103,7 +103,8 @@ impl Instruments {
             ),
             shed: counter(
                 "answerable.requests.shed",
-                "Requests, streams and connections turned away because a server, or one's part of it, was full",
+                "Requests, streams and connections turned away because a server, or one's part of it, was full; of \
+                 connections: how often all places were taken",
             ),
         };
         instruments.begin();

@@ -40,7 +40,8 @@ const BUFFER: usize = 2 * LONGEST_HEAD;
 /// Pause after a connection could not be taken, as when file descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers requests until `stopped`, then lets those that are under way end. Tells `shed` why somebody isn't let in.
+/// Answers requests until `stopped`, then lets those that are under way end. Tells `shed` why somebody isn't let in, and when
+/// all places are taken.
 pub(super) async fn serve(
     listener: TcpListener,
     bounds: Bounds,
@@ -107,7 +108,8 @@ fn http(idle: Duration) -> http1::Builder {
     http
 }
 
-/// The next connection, when there is a place for it. Who comes meanwhile waits in the kernel's queue.
+/// The next connection, when there is a place for it. Who comes meanwhile waits in the kernel's queue: whether anybody does
+/// isn't known, so what is counted is that all places were taken.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,

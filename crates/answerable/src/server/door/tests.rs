@@ -153,7 +153,7 @@ async fn one_address_has_its_part() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_is_counted() {
+async fn who_is_not_let_in_is_counted_and_how_often_all_places_were_taken() {
     for (bounds, why) in [
         (Bounds { per_address: 1, ..FEW }, "connections_of_one"),
         (Bounds { connections: 1, ..FEW }, "connections"),

@@ -82,6 +82,10 @@ async fn after_a_failed_attempt_the_words_begin_anew() {
     let mut events =
         [until(&mut streams[0], "model.delta").await, until(&mut streams[1], "model.delta").await];
     world.model.release();
+    for (events, stream) in events.iter_mut().zip(&mut streams) {
+        events.extend(until(stream, "model.completed").await);
+        events.extend(until(stream, "model.delta").await);
+    }
     world.model.release();
     for (events, stream) in events.iter_mut().zip(&mut streams) {
         events.extend(until(stream, "model.failed").await);

@@ -83,22 +83,20 @@ def may_be_refused(case, response):
     )
 
 
-def with_ids(value):
-    """The same with ids in place of their numbers."""
-    match value:
-        case str():
-            return IDS.get(value, value)
-        case dict():
-            return {name: with_ids(each) for name, each in value.items()}
-        case list():
-            return [with_ids(each) for each in value]
-    return value
+def put_ids(value):
+    """Puts ids in place of their numbers, within what was generated: a new one would be judged anew."""
+    places = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for place, each in list(places):
+        if isinstance(each, str):
+            value[place] = IDS.get(each, each)
+        else:
+            put_ids(each)
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    for part in ("path_parameters", "query", "body"):
-        setattr(case, part, with_ids(getattr(case, part)))
+    for part in (case.path_parameters, case.query, case.body):
+        put_ids(part)
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and 0 < len(key) < LONGEST_KEY:
         case.headers["Idempotency-Key"] = f"{key}{next(numbers)}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Asks a server of its own, on a private PostgreSQL, all that schemathesis makes of openapi.yaml, and judges each answer: first
-# the tenant's operations with a tenant's key, then the operator's. The same every time; tests/schemathesis/ says what is left
-# out and why.
+# the tenant's operations with a tenant's key, then the operator's. The seed is fixed, and so are the ids that it is given; only
+# what follows from answers differs from run to run. tests/schemathesis/ says what is left out and why.
 #
 #   scripts/schemathesis.sh [EXAMPLES [OPTION…]]     examples of each operation, 8; options go to `schemathesis run`
 set -euo pipefail

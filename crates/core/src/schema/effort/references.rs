@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 use crate::FieldError;
 use crate::field_error::pointer_token;
 
-/// Schemas that may be open at a time are few, and how deep what references lead to may be, all of it together, is this.
-/// Compiling goes from each into the next.
+/// How deep what references lead to may be, all of it together. Compiling goes from each into the next.
 const MOST_DEPTH: usize = 1000;
 /// Places that may have to be looked at to find what references mean.
 const MOST_LOOKS: usize = 1_000_000;
